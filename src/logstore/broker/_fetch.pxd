@@ -13,6 +13,7 @@ cdef class FetchRoute:
     cdef PartitionLog _log
     cdef object _aborted_between      # called with two offsets, for a reader with read_committed
     cdef object _counts
+    cdef bint _is_replicated          # led as long as the log takes clients' batches, no longer
     cdef int64_t _request             # the last one that has named the partition
     cdef int64_t _size                # of the region for it; -1: none
 
@@ -28,4 +29,4 @@ cdef class FetchAnswers(QuickRequests):
     cdef int64_t _requests            # that were looked at
     cdef readonly int64_t answered    # of them
     cdef list _answer_to(self, Reader r)
-    cdef FetchRoute _route_of(self, bytes topic, int64_t partition, bint is_id)
+    cdef FetchRoute _route_of(self, bytes topic, int64_t partition, bint is_id, bint is_follower)

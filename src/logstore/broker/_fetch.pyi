@@ -22,6 +22,7 @@ class FetchRoute:
         log: PartitionLog,
         aborted_between: Callable[[int, int], list[AbortedTransaction]],
         counts: _Counts,
+        is_replicated: bool = ...,
     ) -> None: ...
 
 @final

@@ -42,8 +42,10 @@ cdef enum:
 cdef class FetchRoute:
     """The way to a partition's records: its open log, and the counts of its topic."""
 
-    def __init__(self, PartitionLog log not None, aborted_between: object, counts: object):
+    def __init__(self, PartitionLog log not None, aborted_between: object, counts: object,
+                 bint is_replicated=False):
         self._log, self._aborted_between, self._counts = log, aborted_between, counts
+        self._is_replicated = is_replicated
 
 
 @cython.final
@@ -83,7 +85,7 @@ cdef class FetchAnswers(QuickRequests):
         cdef bint flexible = version >= FLEXIBLE, committed, is_id = version >= TOPIC_IDS
         cdef Writer w = Writer(version, flexible)
         cdef int64_t wait_ms, min_bytes, most, left, topics, partitions, topic_size, size = 0, offset, epoch
-        cdef int64_t partition, items = 0
+        cdef int64_t partition, items = 0, replica = -1
         cdef Moment moment
         cdef FetchRoute route
         cdef FileRegion region
@@ -98,7 +100,7 @@ cdef class FetchAnswers(QuickRequests):
         if not _ends(r):
             return None
         if version < NO_REPLICA:
-            integer(r, "replica", 4)
+            replica = integer(r, "replica", 4)
         wait_ms, min_bytes = integer(r, "max wait", 4), integer(r, "min bytes", 4)
         most = integer(r, "max bytes", 4)
         most = min(most, self._most_bytes) if most > 0 else self._most_bytes
@@ -144,7 +146,7 @@ cdef class FetchAnswers(QuickRequests):
                     return None
                 if size and self._files.open_descriptors > self._most_open:
                     left = 0  # the next fetch brings the rest
-                route = self._route_of(topic, partition, is_id)
+                route = self._route_of(topic, partition, is_id, replica >= 0)
                 if route is None or route._request == self._requests or epoch not in (-1, route._log.leader_epoch):
                     return None
                 route._request = self._requests
@@ -194,8 +196,8 @@ cdef class FetchAnswers(QuickRequests):
         _set_size(pieces)
         return pieces
 
-    cdef FetchRoute _route_of(self, bytes topic, int64_t partition, bint is_id):
-        """Return the route to a partition; None if there is none."""
+    cdef FetchRoute _route_of(self, bytes topic, int64_t partition, bint is_id, bint is_follower):
+        """Return the route to a partition; None if there is none, or if this node leads it no more."""
         cdef FetchRoute route
         table = self._table()
         if table is not self._known:
@@ -207,6 +209,9 @@ cdef class FetchAnswers(QuickRequests):
             route = self._route_to(topic, partition, is_id)
             if route is not None:
                 self._routes[key] = route
+        # Of a replica that follows, a route would go on answering with what it has copied.
+        if route is not None and route._is_replicated and (is_follower or not route._log.leads):
+            return None
         return route
 
 

@@ -122,6 +122,7 @@ class Broker:
         if self._metrics is not None:
             self._metrics.close()
         self._served.end()
+        self._requests.end()
 
     def _run(self) -> None:
         try:

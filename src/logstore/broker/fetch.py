@@ -40,6 +40,7 @@ class _Asked:
     __slots__ = (
         "answer",
         "denied",
+        "is_follower",
         "isolation",
         "max_bytes",
         "message",
@@ -58,6 +59,8 @@ class _Asked:
         self.answer = answer
         self.isolation = Isolation.READ_COMMITTED if message.isolation_level == 1 else Isolation.READ_UNCOMMITTED
         self.max_bytes = min(message.max_bytes, most_bytes) if message.max_bytes > 0 else most_bytes
+        #: Of a broker that would copy. The nodes of a cluster copy by their own transport.
+        self.is_follower = max(message.replica_id, message.replica_state.replica_id) >= 0
         self.denied: frozenset[str | None] = frozenset()  #: topics that the client may not read
         self.registrations: list[Registration] = []
         self.timer: list[object] = []
@@ -119,7 +122,7 @@ class Fetches:
     def _denied(self, asked: _Asked) -> frozenset[str | None]:
         rights = self._served.rights(asked.request.client_id, asked.answer.connection)
         names = frozenset(self._name(each) for each in asked.plan.wanted)
-        if max(asked.message.replica_id, asked.message.replica_state.replica_id) >= 0:  # of a follower
+        if asked.is_follower:
             return frozenset() if rights.on_cluster(AclOperation.CLUSTER_ACTION) else names
         known = [each for each in names if each is not None]
         return frozenset(rights.denied(AclOperation.READ, ResourceType.TOPIC, known))
@@ -135,7 +138,8 @@ class Fetches:
             return None
         if log is None:
             return None
-        return FetchRoute(log._state, log._aborted_between, self._served.counts_of(name))
+        counts, replicated = self._served.counts_of(name), log.maintenance.config.replicated
+        return FetchRoute(log._state, log._aborted_between, counts, replicated)
 
     def _name(self, wanted: AskedPartition) -> str | None:
         return wanted.topic or self._served.name_of(wanted.topic_id)
@@ -232,7 +236,7 @@ class Fetches:
             if asked.denied and self._name(each) in asked.denied:
                 one = _DENIED
             else:
-                one = self._of_partition(each, most, size == 0, asked.isolation)
+                one = self._of_partition(each, most, size == 0, asked.isolation, asked.is_follower)
             is_urgent = is_urgent or one.code != 0 or one.diverging is not None
             size += 0 if one.region is None else one.region.size
             found.append((each, one))
@@ -241,7 +245,7 @@ class Fetches:
         return found, size, is_urgent
 
     def _of_partition(
-        self, wanted: AskedPartition, max_bytes: int, at_least_one: bool, isolation: Isolation
+        self, wanted: AskedPartition, max_bytes: int, at_least_one: bool, isolation: Isolation, is_follower: bool
     ) -> FoundPartition:
         name, asked = self._name(wanted), wanted.asked
         if name is None:
@@ -250,9 +254,14 @@ class Fetches:
             log = self._served.find_open(name, asked.partition)
             if log is None:
                 return FoundPartition(codes.NOT_LEADER_OR_FOLLOWER)
+            if is_follower and log.maintenance.config.replicated:
+                # As Kafka's leader to a broker outside of the assignment: no broker copies by this protocol, and one
+                # that was told the high watermark would take itself for a replica.
+                return FoundPartition(codes.NOT_LEADER_OR_FOLLOWER)
             code = epoch_error(log, asked.current_leader_epoch)
             if code:
-                return FoundPartition(code)
+                leader = self._served.leader_told(name, asked.partition, code)
+                return FoundPartition(code, leader=leader)
             diverging = _divergence(log, asked)
             found = log.replica.fetch_region(
                 log.log_start_offset if diverging else asked.fetch_offset,
@@ -261,7 +270,8 @@ class Fetches:
                 isolation=isolation,
             )
         except LogstoreError as error:
-            return FoundPartition(error.code, aborted=() if error.code in _UNKNOWN else None)
+            leader = self._served.leader_told(name, asked.partition, error.code)
+            return FoundPartition(error.code, aborted=() if error.code in _UNKNOWN else None, leader=leader)
         # As from Kafka: no list where a first batch does not fit, or where there is an epoch to go back to.
         is_held_back = diverging is not None or (
             found.region is None and max_bytes > 0 and asked.fetch_offset < found.last_stable_offset

@@ -13,6 +13,8 @@ from logstore.broker.fetch_sessions import BY_ID, AskedPartition, FoundPartition
 from logstore.io._file_region import FileRegion
 
 _FLEXIBLE = 12
+#: The version from which on Kafka tells the leader to a client that has asked another node.
+_LEADERS = 16
 
 
 def pieces_of(
@@ -42,7 +44,7 @@ def pieces_of(
                 pieces += [bytes(out), each.region]
                 out = bytearray()
             if flexible:
-                out += b"\0" if each.diverging is None else _diverging(*each.diverging)
+                out += _tagged(each, version)
         if flexible:
             out += b"\0"
     if flexible:
@@ -81,10 +83,17 @@ def _put_partition(out: bytearray, partition: int, found: FoundPartition, versio
     out += _count(0 if found.region is None else found.region.size, flexible)
 
 
-def _diverging(epoch: int, end_offset: int) -> bytes:
-    """Return the tagged fields of a partition: one, with tag 0."""
-    value = struct.pack(">iq", epoch, end_offset) + b"\0"
-    return bytes([1, 0, len(value)]) + value
+def _tagged(found: FoundPartition, version: int) -> bytes:
+    """Return the tagged fields of a partition: where it diverges has tag 0, the leader tag 1."""
+    fields = []
+    if found.diverging is not None:
+        fields.append((0, struct.pack(">iq", *found.diverging)))
+    if found.leader is not None and version >= _LEADERS:
+        fields.append((1, struct.pack(">ii", *found.leader)))
+    out = bytes([len(fields)])
+    for tag, value in fields:
+        out += bytes([tag, len(value) + 1]) + value + b"\0"
+    return out
 
 
 def _count(number: int, flexible: bool) -> bytes:

@@ -67,6 +67,7 @@ class FoundPartition(NamedTuple):
     aborted: tuple[AbortedTransaction, ...] | None = None
     region: FileRegion | None = None
     diverging: tuple[int, int] | None = None  #: epoch and end of the log's part that agrees with the client's
+    leader: tuple[int, int] | None = None  #: node and epoch, for a client that has asked another one (KIP-951)
 
 
 class ClientFetchSession:

@@ -3,6 +3,9 @@
 It may have to wait for the opening of a log, a lock that an embedded writer holds, a roll or a sync, so the pool
 appends it. The connection takes no further request meanwhile: its batches reach a log in the order in which they
 were sent.
+
+What waits for the acks of replicas waits in no thread. The replica notifies the loop, a timer ends the wait, and the
+connection takes requests meanwhile: its answers keep their order.
 """
 
 from __future__ import annotations
@@ -10,13 +13,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from logstore.accumulator.acknowledging import AckWait
 from logstore.batch._batch import BatchView
 from logstore.broker._loop import Answer, ClientConnection
 from logstore.broker._produce import ProduceRequestBytes, ProduceTurn, Route
 from logstore.broker.access.authorizer import AclOperation, ResourceType
 from logstore.broker.served import Served, id_text
+from logstore.client.backend.source import Acknowledger
 from logstore.config.log import check_keys, check_timestamps
 from logstore.errors import (
     CorruptRecordError,
@@ -26,10 +31,12 @@ from logstore.errors import (
     ProtocolError,
     RecordError,
 )
+from logstore.io._notifier import Notifier
 from logstore.log import Log
 from logstore.protocol import codes
 from logstore.protocol.frames import Request, encode_response
 from logstore.protocol.generated.messages import ProduceRequest, ProduceResponse
+from logstore.records import Acks, AppendResult, TopicPartition
 from logstore.topic_names import check_writable_by_users
 
 if TYPE_CHECKING:
@@ -49,7 +56,103 @@ _TRANSACTIONAL_OR_CONTROL = 0x30
 #: Records that an answer names: hundreds of thousands fit into a compressed batch.
 _MOST_WRONG = 1_000
 
+#: The first version whose answers name the leader, if that is another node (KIP-951).
+_LEADERS = 10
+
+_ACKS = {-1: Acks.ALL, 0: Acks.NONE, 1: Acks.LEADER}
+
 _Answered = ProduceResponse.PartitionProduceResponse
+
+
+class _Waited(NamedTuple):
+    """One batch that waits for its acks, and the answer that fails if they do not come."""
+
+    replicas: Acknowledger
+    place: TopicPartition
+    wait: AckWait
+    answered: _Answered
+
+
+class ProduceAcks:
+    """One request with its answer, and what it waits for once its batches are appended. In the pool, then the loop."""
+
+    __slots__ = ("answer", "left", "notifier", "request", "response", "served", "timeout_s", "timer")
+
+    def __init__(self, served: Served, answer: Answer, request: Request) -> None:
+        self.served = served
+        self.answer = answer
+        message = request.message
+        assert isinstance(message, ProduceRequest)
+        self.timeout_s = max(message.timeout_ms, 0) / 1000
+        self.response = ProduceResponse()
+        self.left: list[_Waited] = []
+        self.notifier: Notifier | None = None
+        self.timer: list[object] = []
+        # Without the batches: many requests may wait.
+        self.request = request.version, request.correlation_id, message.acks
+
+    def begin(
+        self, replicas: Acknowledger, log: Log, result: AppendResult, epoch: int, acks: Acks, answered: _Answered
+    ) -> None:
+        """Wait for the acks of a batch that was appended in a leader epoch.
+
+        Raises:
+            NotLeaderError: the node is closed, or has lost the partition.
+        """
+        if self.notifier is None:
+            self.notifier = Notifier(group=self.served.loop.group)
+        notify = self.notifier.notify if acks is Acks.ALL else _tell_nothing
+        wait = replicas.wait_for_acks(log.name, result, epoch, acks, notify)
+        waited = _Waited(replicas, log.name, wait, answered)
+        if wait.is_settled:
+            self._settle(waited)
+        else:
+            self.left.append(waited)
+
+    def is_settled(self) -> bool:
+        """Return whether no batch waits any more."""
+        while self.left and self.left[-1].wait.is_settled:
+            self._settle(self.left.pop())
+        return not self.left
+
+    def _settle(self, waited: _Waited) -> None:
+        error = waited.wait.error
+        if error is not None:
+            waited.answered.error_code, waited.answered.error_message = error.code, str(error)
+
+    def time_out(self) -> None:
+        """Let what still waits be answered with Kafka's error of a request that has timed out."""
+        for waited in self.left:
+            if waited.wait.is_settled:
+                self._settle(waited)
+            else:
+                waited.answered.error_code = codes.REQUEST_TIMED_OUT
+
+    def forget(self) -> None:
+        """End the waits of what is left. May block on a replica's lock."""
+        for waited in self.left:
+            waited.replicas.forget(waited.place, waited.wait)
+        self.left = []
+
+    def complete(self) -> None:
+        """Answer, unless the connection has closed."""
+        version, correlation_id, acks = self.request
+        for topic in self.response.responses:
+            for each in topic.partition_responses:
+                if each.error_code:
+                    name = topic.name or self.served.name_of(topic.topic_id)
+                    self.served.counts_of(name, each.error_code).failed_produces += 1
+                    if version >= _LEADERS and each.error_code == codes.NOT_LEADER_OR_FOLLOWER:
+                        leader = self.served.leader_told(name, each.index, each.error_code)
+                        if leader is not None:
+                            each.current_leader = ProduceResponse.LeaderIdAndEpoch(
+                                leader_id=leader[0], leader_epoch=leader[1]
+                            )
+        _complete(self.answer, self.response, version, correlation_id, acks)
+
+
+def _tell_nothing() -> None:
+    """Settled at once: there is no waiter."""
 
 
 class Produces:
@@ -57,6 +160,10 @@ class Produces:
 
     def __init__(self, served: Served) -> None:
         self._served = served
+        #: All that have begun to wait for acks, since the pool; the others are those of the loop's thread.
+        self._begun: set[ProduceAcks] = set()
+        self._parked: dict[Notifier, ProduceAcks] = {}
+        self._by_connection: dict[ClientConnection, set[ProduceAcks]] = {}
         allows = None if served.authorizer is None else self._allows
         self.turn = ProduceTurn(self._route_to, served.table, self._finish, allows)
 
@@ -70,7 +177,67 @@ class Produces:
             log = self._served.find_open(name, partition)
         except (LogstoreError, UnicodeDecodeError):
             return None
-        return None if log is None else Route(log.replica.offers())
+        # With replicas, each batch is of a leader epoch, and may have to wait.
+        return None if log is None or log.maintenance.config.replicated else Route(log.replica.offers())
+
+    def notified(self, notifier: Notifier) -> None:
+        """Look at a request that waits: acks have come, or cannot come any more."""
+        parked = self._parked.get(notifier)
+        if parked is not None and parked.is_settled():
+            self._end_wait(parked)
+
+    def closed(self, connection: ClientConnection) -> None:
+        """Forget what a connection's requests wait for."""
+        for each in list(self._by_connection.get(connection, ())):
+            self._unpark(each)
+            self._forget(each)
+
+    def end(self) -> None:
+        """Forget what waits, once loop and pool have ended."""
+        while self._begun:
+            self._begun.pop().forget()
+
+    def _park(self, acks: ProduceAcks) -> None:
+        """Have a request whose batches are appended wait for their acks, or answer it."""
+        if acks.answer.is_done:
+            self._forget(acks)  # its connection has closed
+            return
+        if acks.is_settled():
+            self._begun.discard(acks)
+            acks.complete()
+            return
+        assert acks.notifier is not None
+        self._parked[acks.notifier] = acks
+        self._by_connection.setdefault(acks.answer.connection, set()).add(acks)
+        acks.timer = self._served.loop.call_later(acks.timeout_s, lambda: self._end_wait(acks))
+
+    def _unpark(self, acks: ProduceAcks) -> None:
+        assert acks.notifier is not None
+        del self._parked[acks.notifier]
+        of_connection = self._by_connection[acks.answer.connection]
+        of_connection.discard(acks)
+        if not of_connection:
+            del self._by_connection[acks.answer.connection]
+        self._served.loop.cancel(acks.timer)
+
+    def _end_wait(self, acks: ProduceAcks) -> None:
+        """Answer a request: nothing of it waits any more, or its time is over."""
+        self._unpark(acks)
+        acks.time_out()
+        acks.complete()
+        self._forget(acks)
+
+    def _forget(self, acks: ProduceAcks) -> None:
+        if not acks.left:
+            self._begun.discard(acks)
+            return
+
+        def forget() -> None:
+            acks.forget()
+            self._begun.discard(acks)
+
+        # A replica's lock may be held while a new epoch is written.
+        self._served.in_pool(forget)
 
     def _allows(
         self, connection: ClientConnection, client_id: bytes | None, topics: set[bytes], is_id: bool
@@ -94,33 +261,34 @@ class Produces:
             connection.close()
             return
 
-        def work() -> list[ProduceResponse]:
+        def work() -> list[ProduceAcks]:
             # All of them before the first is appended: of what an authorizer fails on, nothing is done.
             # A request of which the turn has taken batches was asked about before it did.
             denied = [
                 frozenset[str]() if each.results else _denied(self._served, request, connection)
                 for request, each in zip(requests, undone, strict=True)
             ]
-            return [
-                _appended(self._served, request, each.results, topics)
-                for request, each, topics in zip(requests, undone, denied, strict=True)
-            ]
+            found = []
+            try:
+                for request, each, topics in zip(requests, undone, denied, strict=True):
+                    acks = ProduceAcks(self._served, each.answer, request)
+                    found.append(acks)
+                    self._begun.add(acks)
+                    acks.response = _appended(self._served, request, each.results, topics, acks)
+            except BaseException:
+                for acks in found:
+                    acks.forget()
+                self._begun.difference_update(found)
+                raise
+            return found
 
-        def then(responses: list[ProduceResponse]) -> None:
-            for each, request, response in zip(undone, requests, responses, strict=True):
-                self._count(response)
-                _complete(each.answer, request, response)
+        def then(found: list[ProduceAcks]) -> None:
+            for acks in found:
+                self._park(acks)
             connection.release()
 
         connection.hold()
         self._served.run(connection, work, then)
-
-    def _count(self, response: ProduceResponse) -> None:
-        for topic in response.responses:
-            for each in topic.partition_responses:
-                if each.error_code:
-                    name = topic.name or self._served.name_of(topic.topic_id)
-                    self._served.counts_of(name, each.error_code).failed_produces += 1
 
 
 def _denied(served: Served, request: Request, connection: ClientConnection) -> frozenset[str] | None:
@@ -148,6 +316,7 @@ def _appended(
     request: Request,
     results: list[tuple[int, int, int] | None],
     denied: frozenset[str] | None,
+    acks: ProduceAcks,
 ) -> ProduceResponse:
     asked = request.message
     assert isinstance(asked, ProduceRequest)
@@ -157,16 +326,16 @@ def _appended(
             _of_topic(each, [_failed(one.index, code) for one in each.partition_data]) for each in asked.topic_data
         ]
         return ProduceResponse(responses=refused)
-    return _append_all(served, asked, iter(results), denied)
+    return _append_all(served, asked, iter(results), denied, acks)
 
 
-def _complete(answer: Answer, request: Request, response: ProduceResponse) -> None:
-    asked = request.message
-    assert isinstance(asked, ProduceRequest)
+def _complete(
+    answer: Answer, response: ProduceResponse, version: int, correlation_id: int, acks: int
+) -> None:
     if answer.is_done:
         return  # its connection has closed
-    if asked.acks:
-        answer.complete([encode_response(response, request.version, request.correlation_id)])
+    if acks:
+        answer.complete([encode_response(response, version, correlation_id)])
         return
     if any(each.error_code for topic in response.responses for each in topic.partition_responses):
         # As Kafka: it is all that a producer without acks can be told.
@@ -181,6 +350,7 @@ def _append_all(
     asked: ProduceRequest,
     results: Iterator[tuple[int, int, int] | None],
     denied: frozenset[str],
+    acks: ProduceAcks,
 ) -> ProduceResponse:
     """Append the batches of a request that have no result yet."""
     topics = []
@@ -207,32 +377,40 @@ def _append_all(
                 continue
             try:
                 check_writable_by_users(name)
-                answers.append(_append(served.led(name, each.index), each, asked.acks))
+                answers.append(_append(served, served.led(name, each.index), each, asked.acks, acks))
             except LogstoreError as error:
                 answers.append(_failed(each.index, error.code, str(error)))
         topics.append(_of_topic(topic, answers))
     return ProduceResponse(responses=topics)
 
 
-def _append(log: Log, asked: ProduceRequest.PartitionProduceData, acks: int) -> _Answered:
+def _append(
+    served: Served, log: Log, asked: ProduceRequest.PartitionProduceData, wanted: int, acks: ProduceAcks
+) -> _Answered:
     batch = b"" if asked.records is None else bytes(asked.records)
     _check_one_batch(log, batch)
-    if acks not in (-1, 0, 1):
+    if wanted not in _ACKS:
         return _failed(asked.index, codes.INVALID_REQUIRED_ACKS)
     if batch[_ATTRIBUTES_AT + 1] & _TRANSACTIONAL_OR_CONTROL:
         # Transactions have no coordinator yet: an open one would stop every reader with read_committed.
         return _failed(asked.index, codes.INVALID_TXN_STATE, "transactions are not served")
+    replicas = served.replicas(*log.name) if log.maintenance.config.replicated else None
+    # In this epoch the batch is acknowledged, or not at all.
+    epoch = -1 if replicas is None else replicas.check_append(log.name, _ACKS[wanted])
     try:
         result = log.replica.append_batch(batch)
     except (InvalidRecordError, InvalidTimestampError) as error:
         return _refused(log, asked.index, batch, error)
     is_log_time = log.maintenance.config.message_timestamp_type == "logappendtime" and not result.duplicate
-    return _Answered(
+    answered = _Answered(
         index=asked.index,
         base_offset=result.first_offset,
         log_append_time_ms=result.timestamp_ms if is_log_time else -1,
         log_start_offset=log.log_start_offset,
     )
+    if replicas is not None:
+        acks.begin(replicas, log, result, epoch, _ACKS[wanted], answered)
+    return answered
 
 
 def _refused(log: Log, index: int, batch: bytes, error: LogstoreError) -> _Answered:

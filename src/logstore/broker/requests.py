@@ -79,8 +79,13 @@ class RequestHandler:
     def __init__(self, served: Served) -> None:
         self._served = served
         self._fetches = fetch.Fetches(served)
+        self._produces = produce.Produces(served)
         #: The requests that the loop asks before this handler.
-        self.quick = (produce.Produces(served).turn, self._fetches.quick)
+        self.quick = (self._produces.turn, self._fetches.quick)
+
+    def end(self) -> None:
+        """Forget what waits, once the loop and the pool have ended."""
+        self._produces.end()
 
     def request(self, answer: Answer, frame: bytes) -> None:
         """Answer a request, at once or later.
@@ -107,12 +112,14 @@ class RequestHandler:
             self._respond(family, request, answer)
 
     def notified(self, notifier: Notifier) -> None:
-        """Look again at a fetch that waits."""
+        """Look again at a request that waits."""
         self._fetches.notified(notifier)
+        self._produces.notified(notifier)
 
     def closed(self, connection: ClientConnection) -> None:
         """Forget what waits for a connection."""
         self._fetches.closed(connection)
+        self._produces.closed(connection)
 
     def _answer_versions(self, answer: Answer, version: int, correlation_id: int, frame: bytes) -> None:
         family = FAMILIES[API_VERSIONS]

@@ -1,8 +1,9 @@
 """What a broker serves: the store, topics by name and by id, the logs that it leads, a pool for what is slow.
 
 Every family of requests reaches a log through `Served.led`, which is the one place that decides whether this node
-leads a partition; two functions compare the leader epochs that a client names with those of a log. Used by the
-loop's thread; the pool runs what was handed to it.
+leads a partition: one without replicas always, one with replicas while the store's node says so. Two functions
+compare the leader epochs that a client names with those of a log. Used by the loop's thread; the pool runs what was
+handed to it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from logstore.broker.access.authorizer import ANONYMOUS, Authorizer, ClientIdentity
 from logstore.broker.access.rights import Rights
+from logstore.client.backend.source import Acknowledger, ReplicatedPartition
 from logstore.config.broker import BrokerConfig
 from logstore.config.log import canonical
 from logstore.config.store import KAFKA_RETENTION_MS, ConfigLayer, warn_of_unkept
@@ -34,7 +36,7 @@ _logger = logging.getLogger(__name__)
 
 _AUTO_CREATE = "auto.create.topics.enable"
 
-#: The id of a node that is alone.
+#: The number of this node on a store without a `logstore.replication.Node`, which has its own.
 NODE = 1
 #: Items of all arrays of one request: topics, partitions, keys. An item of two bytes takes a hundred as an object,
 #: and several hundred with its answer; a request of more closes its connection. Kafka has no such bound.
@@ -73,6 +75,7 @@ class Served:
         self._pool = ThreadPoolExecutor(_POOL, thread_name_prefix="logstore-broker-pool")
         self._catalogue: Catalogue | None = None
         self._by_id: dict[str, str] = {}
+        self._node = NODE
         #: Topic -> its counts; "" has those of names that are no topic's, which any client may make up.
         self.counts: dict[str, TopicCounts] = {}
 
@@ -124,6 +127,14 @@ class Served:
         warn_of_unkept(canonical(new.settings))
 
     @property
+    def node(self) -> int:
+        """The number of this node; it stays when the store's node is closed."""
+        replicas = self.host.replicas
+        if replicas is not None:
+            self._node = replicas.node
+        return self._node
+
+    @property
     def cluster_id(self) -> str:
         return self.host.cluster_id
 
@@ -157,22 +168,64 @@ class Served:
             raise UnknownTopicError(f"topic {name!r} does not exist")
         return entry
 
+    def is_replicated(self, name: str) -> bool:
+        """Return whether a topic, which exists, has replicas."""
+        return self.host.table.config_of(name).replicated
+
+    def replicas(self, name: str, partition: int) -> Acknowledger:
+        """Return the replicas through which a partition of a topic with replicas is led.
+
+        Raises:
+            NotLeaderError: no node runs on the store, or it does not lead the partition.
+        """
+        replicas = self.host.replicas
+        if replicas is None:
+            raise NotLeaderError(f"{name}-{partition}: the topic has replicas, and no node runs on this store")
+        if not replicas.leads(name, partition):
+            raise NotLeaderError(f"{name}-{partition}: node {replicas.node} does not lead it")
+        return replicas
+
+    def state(self, name: str, partition: int) -> ReplicatedPartition:
+        """Return what is known here of a partition, with replicas or without."""
+        if not self.is_replicated(name):
+            log = self.host.partitions.found((name, partition))
+            alone = (self.node,)
+            # Its epoch is not known until it is opened.
+            epoch = log.replica.leader_epoch if isinstance(log, Log) else -1
+            return ReplicatedPartition(True, self.node, epoch, alone, alone)
+        replicas = self.host.replicas
+        found = None if replicas is None else replicas.partition(name, partition)
+        return ReplicatedPartition(False) if found is None else found
+
+    def leader_told(self, name: str | None, partition: int, code: int) -> tuple[int, int] | None:
+        """Return leader and epoch for an answer with an error code (KIP-951); None if there is nothing to be told."""
+        if code not in (codes.NOT_LEADER_OR_FOLLOWER, codes.FENCED_LEADER_EPOCH) or name is None:
+            return None
+        if self.host.table.find(name) is None or not self.is_replicated(name):
+            return None
+        found = self.state(name, partition)
+        return found.leader, found.leader_epoch
+
     def find_open(self, name: str, partition: int) -> Log | None:
         """Return the log of a partition that this node leads; None if it has to be opened, by the pool.
 
         Raises:
             UnknownTopicError, UnknownPartitionError: there is none.
-            NotLeaderError: the topic has replicas, whose node answers for it.
+            NotLeaderError: another node leads it, or no node that runs here.
         """
         entry = self.entry(name)
         if not 0 <= partition < entry.partitions:
             raise UnknownPartitionError(f"topic {name!r} has {entry.partitions} partitions, not {partition}")
         found = self.host.partitions.found((name, partition))
         if found is None:
+            # A log of a topic with replicas is opened by its node: an empty one here would be taken for a copy.
+            if self.is_replicated(name):
+                self.replicas(name, partition)
+                raise NotLeaderError(f"{name}-{partition}: its log is being opened again")
             return None
         assert isinstance(found, Log), found
         if found.maintenance.config.replicated:
-            raise NotLeaderError(f"{name}-{partition}: a topic with replicas is not served")
+            self.replicas(name, partition)
         return found
 
     def led(self, name: str, partition: int) -> Log:
@@ -188,6 +241,10 @@ class Served:
             log = self.find_open(name, partition)
             assert log is not None
         return log
+
+    def in_pool(self, work: Callable[[], object]) -> None:
+        """Run ``work`` in the pool; nothing waits for it."""
+        self._pool.submit(work)
 
     def run(self, connection: ClientConnection, work: Callable[[], R], then: Callable[[R], object]) -> None:
         """Run ``work`` in the pool, then ``then`` with its result in the loop's thread.

@@ -454,6 +454,10 @@ class Replica(ABC):
         An epoch without records counts for nothing. Rules whose acknowledgements rest on synced records sync first.
         """
 
+    def forget(self, pending: Pending, error: LogstoreError) -> None:
+        """Fail one `Pending` that has no waiter any more, and keep it no longer than the others."""
+        pending.settle(error)
+
     @abstractmethod
     def stop_waiting(self, error: LogstoreError) -> None:
         """Fail every `Pending` with the error: the driver is closed."""

@@ -322,6 +322,9 @@ class InSyncReplica(Replica):
                 )
             )
 
+    def forget(self, pending: Pending, error: LogstoreError) -> None:
+        self._waiting.forget(pending, error)
+
     def stop_waiting(self, error: LogstoreError) -> None:
         self._waiting.fail(error)
 

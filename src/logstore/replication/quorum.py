@@ -202,6 +202,9 @@ class QuorumReplica(Replica):
         ]
         return sorted(ends, reverse=True)[len(ends) // 2]
 
+    def forget(self, pending: Pending, error: LogstoreError) -> None:
+        self._waiting.forget(pending, error)
+
     def stop_waiting(self, error: LogstoreError) -> None:
         self._waiting.fail(error)
 

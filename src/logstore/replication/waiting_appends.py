@@ -21,6 +21,7 @@ class WaitingAppends:
 
     def __init__(self) -> None:
         self.pending: deque[Pending] = deque()
+        self._forgotten = 0  # since those were last removed
 
     def __bool__(self) -> bool:
         return bool(self.pending)
@@ -44,6 +45,14 @@ class WaitingAppends:
             assert pending.epoch == epoch, ("I4", pending.epoch, epoch)
             pending.settle()
             self.pending.popleft()
+
+    def forget(self, pending: Pending, error: LogstoreError) -> None:
+        """Let one fail that has no waiter any more. At most as many stay in the queue as wait."""
+        pending.settle(error)
+        self._forgotten += 1
+        if 2 * self._forgotten >= len(self.pending):
+            self.pending = deque(each for each in self.pending if not each.is_settled)
+            self._forgotten = 0
 
     def fail(self, error: LogstoreError) -> None:
         """Let all of them fail."""

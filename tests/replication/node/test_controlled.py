@@ -164,7 +164,7 @@ def test_a_name_that_is_free_and_taken_again_before_a_node_looks_is_another_topi
     """The node believed for ever that it had the first one, and took no part in the second."""
     cluster.start(1, 2, 3)
     cluster.create(1, 2)
-    wait_for(lambda: "t" in cluster.nodes[number]._registry_loop._topics)
+    wait_for(lambda: "t" in cluster.nodes[number]._registry_loop.topics)
     cluster.kill(2)
     cluster.nodes[1].delete_topic("t")
     with inattentive(cluster.nodes[number]):

@@ -9,7 +9,7 @@ import logging
 
 from logstore.broker._loop import ClientConnection
 from logstore.broker.access.authorizer import AclOperation, ResourceType
-from logstore.broker.served import NODE, Served
+from logstore.broker.served import Served
 from logstore.errors import LogstoreError
 from logstore.protocol import codes
 from logstore.protocol.frames import Request
@@ -43,8 +43,8 @@ def describe_cluster(served: Served, request: Request, connection: ClientConnect
     return DescribeClusterResponse(
         endpoint_type=_BROKERS,
         cluster_id=served.cluster_id,
-        controller_id=NODE,
-        brokers=[DescribeClusterResponse.DescribeClusterBroker(broker_id=NODE, host=host, port=port)],
+        controller_id=served.node,
+        brokers=[DescribeClusterResponse.DescribeClusterBroker(broker_id=served.node, host=host, port=port)],
         cluster_authorized_operations=served.rights(request.client_id, connection).cluster_bits()
         if asked.include_cluster_authorized_operations
         else NOT_ASKED,

@@ -9,7 +9,7 @@ from logstore.broker.access.authorizer import AclOperation, ResourceType
 from logstore.broker.access.rights import Rights
 from logstore.broker.families import described
 from logstore.broker.families.described import DescribedSetting
-from logstore.broker.served import NODE, Served
+from logstore.broker.served import Served
 from logstore.config.broker import PLAINTEXT, ListenAddress
 from logstore.errors import LogstoreError
 from logstore.protocol import codes
@@ -123,11 +123,12 @@ def not_configured(resource_type: int) -> str:
     return f"resource type {resource_type} has no settings here; topics ({TOPIC}) and brokers ({BROKER}) have"
 
 
-def not_this_node(name: str) -> str:
+def not_this_node(served: Served, name: str) -> str:
     """Return why a broker's name is refused; "" for this node's."""
     if not (name.isascii() and name.removeprefix("-").isdecimal()) or len(name) > _LONGEST_NUMBER:
         return f"broker {name[:100]!r} is no number of 32 bits"
-    return "" if int(name) == NODE else f"broker {name[:100]} is another one than this, which is {NODE}"
+    node = served.node
+    return "" if int(name) == node else f"broker {name[:100]} is another one than this, which is {node}"
 
 
 def _facts(served: Served, connection: ClientConnection) -> dict[str, str]:
@@ -135,11 +136,11 @@ def _facts(served: Served, connection: ClientConnection) -> dict[str, str]:
     address = f"{PLAINTEXT}://{ListenAddress(PLAINTEXT, *served.address_for(connection))}"
     return {
         "advertised.listeners": address,
-        "broker.id": str(NODE),
+        "broker.id": str(served.node),
         "listeners": address,
         "log.dir": served.host.path,
         "log.dirs": served.host.path,
-        "node.id": str(NODE),
+        "node.id": str(served.node),
         "process.roles": "broker,controller",
     }
 
@@ -177,5 +178,5 @@ def list_config_resources(
         names = served.host.topics(internal=True)
         found += [_Listed(resource_name=name, resource_type=TOPIC) for name in names]
     if BROKER in wanted:
-        found.append(_Listed(resource_name=str(NODE), resource_type=BROKER))
+        found.append(_Listed(resource_name=str(served.node), resource_type=BROKER))
     return ListConfigResourcesResponse(config_resources=found)

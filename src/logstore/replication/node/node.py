@@ -122,7 +122,9 @@ class Node:
             self._registration, connect, members, self._clock, self._changed, controlled=controlled
         )
         loop = self._registry_loop
-        self._replicas = NodeReplicas(node, lambda: loop.members, lambda: loop.unopened, self._clock)
+        self._replicas = NodeReplicas(
+            node, lambda: loop.members, lambda: loop.unopened, lambda: loop.topics, self._clock
+        )
         self._answers = FollowerAnswers(
             node, lambda: self._registry_loop.by_slot, self._clock, self._check_open, self._look_s
         )

@@ -66,7 +66,7 @@ class RegistryLoop:
         self._watches: dict[str, RegistryWatch] = {}
         self._lives: dict[NodeId, int] = {}
         self._named: set[str] = set()  # paths whose watch has notified
-        self._topics: dict[str, facts.Assignment] = {}
+        self.topics: dict[str, facts.Assignment] = {}  #: of the cluster, as they were last read
         self._has_read_topics = False  # all of them, and made a member of each replica of this node
         self._wake = threading.Condition()
         self._is_closing = False
@@ -239,9 +239,9 @@ class RegistryLoop:
         self._moved.go_on(registry, {}, {}, finish_only=True)
         read: dict[str, facts.Assignment] = {}
         there = registry.children(facts.TOPICS)
-        self._topics = {topic: known for topic, known in self._topics.items() if topic in there}
+        self.topics = {topic: known for topic, known in self.topics.items() if topic in there}
         for place in list(self.unopened):
-            if place[0] not in self._topics or place[0] in going:
+            if place[0] not in self.topics or place[0] in going:
                 self._forget_unopened(place)
         for topic in sorted(there - going):
             path = facts.topic_path(topic)
@@ -252,7 +252,7 @@ class RegistryLoop:
             try:
                 assignment = facts.decode_assignment(fact)
                 self._check_assignment(topic, path, assignment)
-                self._topics[topic] = read[topic] = assignment
+                self.topics[topic] = read[topic] = assignment
                 for partition, replicas in assignment.partitions.items():
                     place = TopicPartition(topic, partition)
                     if self._registration.node not in replicas:
@@ -279,7 +279,7 @@ class RegistryLoop:
         needed = {facts.IDS, facts.TOPICS, facts.DELETED_TOPICS, *map(request_path, going)}
         needed.update(map(facts.topic_path, topics))
         needed.update(facts.state_path(each.place) for each in self.members.values())
-        for topic, assignment in self._topics.items():
+        for topic, assignment in self.topics.items():
             for partition, replicas in assignment.partitions.items():
                 if self._registration.node in replicas:
                     needed.add(facts.state_path(TopicPartition(topic, partition)))
@@ -324,7 +324,7 @@ class RegistryLoop:
             now_s = self._clock.monotonic_s()
             if now_s >= unopened.open_again_at_s:
                 unopened.open_again_at_s = now_s + unopened.wait_s  # if this raises
-                self._open(registry, place, self._topics[place.topic])
+                self._open(registry, place, self.topics[place.topic])
                 self.notify(facts.state_path(place))
             self._say(str(place), "")
         except RegistryUnreachableError:
@@ -374,7 +374,7 @@ class RegistryLoop:
 
         A name may be free and taken again before this node looks: one in which it takes no part is forgotten.
         """
-        known = self._topics.get(topic)
+        known = self.topics.get(topic)
         if known is None:
             return
         is_another = found.topic_id != known.topic_id or not known.partitions.keys() <= found.partitions.keys()
@@ -444,7 +444,7 @@ class RegistryLoop:
                     )
                 return member.state
             self._say(facts.state_path(member.place), "")
-            replicas = self._topics[member.place.topic].partitions[member.place.partition]
+            replicas = self.topics[member.place.topic].partitions[member.place.partition]
             state = facts.decode_state(fact, replicas)
             if member.state is not None and state.version < member.state.version:
                 raise MalformedFactError(

@@ -1,19 +1,24 @@
 """The replicas of a node as its store sees them: the acks that appends wait for, and metrics.
 
-`Topic.append` and `Producer` reach it by `StoreHost.replicas`. Any thread may call.
+`Topic.append`, `Producer` and a broker reach it by `StoreHost.replicas`. Any thread may call.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 
+from logstore.accumulator.acknowledging import AckWait
+from logstore.client.backend.source import ReplicatedPartition
 from logstore.clock import Clock
-from logstore.errors import DeliveryTimeoutError, NotLeaderError
+from logstore.errors import DeliveryTimeoutError, LogstoreError, NotLeaderError
 from logstore.io._interrupts import held
 from logstore.io._notifier import Notifier
+from logstore.log import FOLLOWS
 from logstore.metrics import ReplicaMetrics
 from logstore.records import Acks, AppendResult, TopicPartition
 from logstore.replication.api import NO_NODE, NodeId, PartitionState, Pending, Role
+from logstore.replication.facts import Assignment
 from logstore.replication.node.member import Member, Unopened
 
 
@@ -25,11 +30,13 @@ class NodeReplicas:
         node: NodeId,
         members: Callable[[], Mapping[tuple[str, int], Member]],
         unopened: Callable[[], Mapping[tuple[str, int], Unopened]],
+        topics: Callable[[], Mapping[str, Assignment]],
         clock: Clock,
     ) -> None:
-        self._node = node
+        self.node = node
         self._members = members
         self._unopened = unopened
+        self._topics = topics
         self._clock = clock
         self._is_closed = False
 
@@ -87,6 +94,45 @@ class NodeReplicas:
             now_ms = int(self._clock.monotonic_s() * 1000)
             return member.replica.wait(result, epoch, acks=acks, now_ms=now_ms, notify=notify)
 
+    def forget(self, place: TopicPartition, wait: AckWait) -> None:
+        """End a wait that `wait_for_acks` has begun: it has no waiter any more."""
+        member = self._members().get(place)
+        if member is None or not isinstance(wait, Pending):
+            return
+        with held(member.lock):
+            member.replica.forget(wait, DeliveryTimeoutError(f"{place}: the acks are waited for no longer"))
+
+    def leads(self, topic: str, partition: int) -> bool:
+        """Return whether the node leads a partition. Takes no lock: role and state change one after the other."""
+        member = None if self._is_closed else self._members().get((topic, partition))
+        if member is None:
+            return False
+        replica = member.replica
+        state = replica.state
+        return replica.role is Role.LEADER and state is not None and state.leader == self.node
+
+    def partition(self, topic: str, partition: int) -> ReplicatedPartition | None:
+        """Return what the node knows of a partition; of one that it has no replica of, the assignment alone."""
+        at = topic, partition
+        member = self._members().get(at)
+        unopened = self._unopened().get(at)
+        state = member.replica.state if member is not None else None if unopened is None else unopened.state
+        if state is None:
+            assignment = self._topics().get(topic)
+            replicas = None if assignment is None else assignment.partitions.get(partition)
+            return None if replicas is None else ReplicatedPartition(False, replicas=replicas)
+        return ReplicatedPartition(
+            self.leads(topic, partition),
+            state.leader,
+            state.leader_epoch,
+            state.replicas,
+            state.isr,
+            state.eligible,
+            state.last_leader,
+            state.adding,
+            state.removing,
+        )
+
     def metrics(self) -> list[ReplicaMetrics]:
         """Return the numbers of each replica, sorted by topic and partition."""
         found = [
@@ -129,10 +175,12 @@ class NodeReplicas:
         return sorted(found, key=lambda each: (each.topic, each.partition))
 
     def close(self) -> None:
-        """Fail what waits for acks, and take no further append."""
+        """Fail what waits for acks, and take no further append: others may lead from now on."""
         self._is_closed = True
         for member in self._members().values():
             with held(member.lock):
+                with contextlib.suppress(LogstoreError):  # its log has failed, or is closed: it takes none anyway
+                    member.calls.set_policy(FOLLOWS)
                 member.replica.stop_waiting(self._closed(member.place))
 
     def _member(self, place: TopicPartition) -> Member:
@@ -140,7 +188,7 @@ class NodeReplicas:
         if member is None:
             unopened = self._unopened().get(place)
             why = "has no replica of it" if unopened is None else f"cannot open its log: {unopened.error}"
-            raise NotLeaderError(f"{place}: node {self._node} {why}")
+            raise NotLeaderError(f"{place}: node {self.node} {why}")
         return member
 
     def _check_open(self, place: TopicPartition) -> None:
@@ -149,5 +197,5 @@ class NodeReplicas:
 
     def _closed(self, place: TopicPartition) -> NotLeaderError:
         return NotLeaderError(
-            f"{place}: node {self._node} is closed; records that waited for acks may be committed"
+            f"{place}: node {self.node} is closed; records that waited for acks may be committed"
         )
