@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
-from logstore.broker.served import NODE, Served, TopicCounts
-from logstore.errors import LogstoreError, MissingLibraryError
+from logstore.broker.served import Served, TopicCounts
+from logstore.client.backend.source import ReplicatedPartition
+from logstore.errors import LogstoreError, MissingLibraryError, UnknownTopicError
 from logstore.log import Log
 from logstore.protocol.generated.messages import REQUESTS
 
@@ -32,6 +33,7 @@ _MOST_REQUESTS = 8
 _CLIENT_S = 5.0
 
 _Sample = tuple[tuple[str, ...], float]
+_State = tuple[tuple[str, str], ReplicatedPartition, int]
 
 
 class MetricsPage:
@@ -71,7 +73,12 @@ class MetricsPage:
                 return b""
             topics = dict(self._served.topics())
             logs = list(self._logs(topics))
-            families = [*self._of_broker(), *self._of_topics(topics, logs), *self._of_partitions(topics, logs)]
+            states = list(self._states(topics))
+            families = [
+                *self._of_broker(states),
+                *self._of_topics(topics, logs, states),
+                *self._of_partitions(logs, states),
+            ]
             pages = [self._written(self._process)]
             for each in families:
                 each.samples = _Yielding(each.samples)
@@ -92,15 +99,16 @@ class MetricsPage:
         self._before_s, self._before_idle_ns = now_s, idle_ns
         return share
 
-    def _of_broker(self) -> Iterator[Any]:
+    def _of_broker(self, states: Sequence[_State]) -> Iterator[Any]:
         loop, idle = self._loop, self._idle_share()
         read, written = _disk_bytes()
+        leaderless = sum(state.leader < 0 for _, state, _ in states)
         for name, meaning, value in (
             ("kafka_brokers", "Brokers of the cluster", 1),
             ("kafka_server_kafkaserver_linux_disk_write_bytes", "Bytes that it has written to disks", written),
             ("kafka_server_kafkaserver_linux_disk_read_bytes", "Bytes that the process has read from disks", read),
             ("kafka_controller_kafkacontroller_activecontrollercount", "Whether this node is the controller", 1),
-            ("kafka_controller_kafkacontroller_offlinepartitionscount", "Partitions without a leader", 0),
+            ("kafka_controller_kafkacontroller_offlinepartitionscount", "Partitions without a leader", leaderless),
             ("kafka_network_socketserver_networkprocessoravgidle_percent", "Share of idle time of the loop", idle),
             (
                 "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
@@ -114,7 +122,9 @@ class MetricsPage:
             ),
         ):
             yield self._gauge(name, meaning, [((), value)])
-        yield self._gauge("kafka_broker_info", "The brokers", [((str(NODE), self._address), 1)], "id", "address")
+        yield self._gauge(
+            "kafka_broker_info", "The brokers", [((str(self._served.node), self._address), 1)], "id", "address"
+        )
         for name, meaning, count in (
             ("kafka_controller_controllerstats_uncleanleaderelections", "Elections that have lost records", 0.0),
             ("logstore_broker_bytes_received", "Bytes that have come from clients", loop.bytes_in),
@@ -138,7 +148,10 @@ class MetricsPage:
         )
 
     def _of_topics(
-        self, topics: Mapping[str, TopicEntry], logs: Sequence[tuple[tuple[str, str], Log]]
+        self,
+        topics: Mapping[str, TopicEntry],
+        logs: Sequence[tuple[tuple[str, str], Log]],
+        states: Sequence[_State],
     ) -> Iterator[Any]:
         served = self._served
         for name in [name for name in list(served.counts) if name and name not in topics]:
@@ -174,11 +187,13 @@ class MetricsPage:
             [((each,), sums[each][3]) for each in names if each],
             "topic",
         )
-        total = sum(entry.partitions for entry in topics.values())
+        led = [state for _, state, _ in states if state.leads]
+        here = sum(served.node in state.replicas for _, state, _ in states)
         for name, meaning, number in (
-            ("leadercount", "Partitions that this node leads", total),
-            ("partitioncount", "Partitions of this node", total),
-            ("underreplicatedpartitions", "Partitions that lack a replica", 0),
+            ("leadercount", "Partitions that this node leads", len(led)),
+            ("partitioncount", "Partitions of this node", here),
+            # As Kafka, whose leaders count them.
+            ("underreplicatedpartitions", "Partitions that lack a replica", sum(_lacks_one(each) for each in led)),
         ):
             yield self._gauge(f"kafka_server_replicamanager_{name}", meaning, [((), number)])
         yield self._gauge(
@@ -189,21 +204,41 @@ class MetricsPage:
         )
 
     def _of_partitions(
-        self, topics: Mapping[str, TopicEntry], logs: Sequence[tuple[tuple[str, str], Log]]
+        self, logs: Sequence[tuple[tuple[str, str], Log]], states: Sequence[_State]
     ) -> Iterator[Any]:
         labels = "topic", "partition"
-        each_one = [
-            ((name, str(number)), 1.0) for name, entry in topics.items() for number in range(entry.partitions)
-        ]
-        none = [(each, 0.0) for each, _ in each_one]
+
+        def each_one(value: Callable[[ReplicatedPartition, int], float]) -> list[_Sample]:
+            return [(each, float(value(state, least))) for each, state, least in states]
+
         for name, meaning, samples in (
-            ("kafka_cluster_partition_atminisr", "Whether one replica less refuses writes", each_one),
-            ("kafka_cluster_partition_underminisr", "Whether too few replicas are in sync", none),
-            ("kafka_topic_partition_replicas", "Replicas", each_one),
-            ("kafka_topic_partition_in_sync_replica", "Replicas in sync", each_one),
-            ("kafka_topic_partition_leader", "The leader", [(each, float(NODE)) for each, _ in each_one]),
-            ("kafka_topic_partition_leader_is_preferred", "Whether the first replica leads", each_one),
-            ("kafka_topic_partition_under_replicated_partition", "Whether a replica is missing", none),
+            (
+                "kafka_cluster_partition_atminisr",
+                "Whether one replica less refuses writes",
+                each_one(lambda state, least: state.leads and len(state.isr) == least),
+            ),
+            (
+                "kafka_cluster_partition_underminisr",
+                "Whether too few replicas are in sync",
+                each_one(lambda state, least: state.leads and len(state.isr) < least),
+            ),
+            ("kafka_topic_partition_replicas", "Replicas", each_one(lambda state, _: len(state.replicas))),
+            (
+                "kafka_topic_partition_in_sync_replica",
+                "Replicas in sync",
+                each_one(lambda state, _: len(state.isr)),
+            ),
+            ("kafka_topic_partition_leader", "The leader", each_one(lambda state, _: state.leader)),
+            (
+                "kafka_topic_partition_leader_is_preferred",
+                "Whether the first replica leads",
+                each_one(lambda state, _: state.replicas[:1] == (state.leader,)),
+            ),
+            (
+                "kafka_topic_partition_under_replicated_partition",
+                "Whether a replica is missing",
+                each_one(lambda state, _: _lacks_one(state)),
+            ),
         ):
             yield self._gauge(name, meaning, samples, *labels)
         numbers: list[tuple[str, str, Callable[[Log], int]]] = [
@@ -213,6 +248,22 @@ class MetricsPage:
         ]
         for name, meaning, value in numbers:
             yield self._gauge(name, meaning, [(each, value(log)) for each, log in logs], *labels)
+
+    def _states(self, topics: Mapping[str, TopicEntry]) -> Iterator[_State]:
+        """Iterate over all partitions, each with the least number of replicas in sync that takes writes."""
+        served = self._served
+        for name, entry in topics.items():
+            try:
+                config = served.host.table.config_of(name)
+            except UnknownTopicError:
+                continue  # deleted meanwhile
+            alone = ReplicatedPartition(True, served.node, -1, (served.node,), (served.node,))
+            for number in range(entry.partitions):
+                if number % _SERIES_AT_ONCE == 0:
+                    time.sleep(0)
+                state = served.state(name, number) if config.replicated else alone
+                least = min(config.min_insync_replicas, len(state.replicas)) if config.replicated else 1
+                yield (name, str(number)), state, least
 
     def _logs(self, topics: Mapping[str, TopicEntry]) -> Iterator[tuple[tuple[str, str], Log]]:
         """Iterate over the logs that are open: others are not opened to be counted."""
@@ -244,6 +295,10 @@ class _One:
 
     def collect(self) -> Iterator[object]:
         yield self._family
+
+
+def _lacks_one(state: ReplicatedPartition) -> bool:
+    return len(state.isr) < len(state.replicas)
 
 
 def _filled(family: Any, samples: Iterable[_Sample]) -> Any:

@@ -329,9 +329,7 @@ def _appended(
     return _append_all(served, asked, iter(results), denied, acks)
 
 
-def _complete(
-    answer: Answer, response: ProduceResponse, version: int, correlation_id: int, acks: int
-) -> None:
+def _complete(answer: Answer, response: ProduceResponse, version: int, correlation_id: int, acks: int) -> None:
     if answer.is_done:
         return  # its connection has closed
     if acks:

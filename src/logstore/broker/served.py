@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
@@ -196,6 +196,10 @@ class Served:
         replicas = self.host.replicas
         found = None if replicas is None else replicas.partition(name, partition)
         return ReplicatedPartition(False) if found is None else found
+
+    def offline(self, nodes: Sequence[int]) -> list[int]:
+        """Return those of some nodes that no client can reach: the addresses of other nodes are not known here."""
+        return [each for each in nodes if each != self.node or self.host.replicas is None]
 
     def leader_told(self, name: str | None, partition: int, code: int) -> tuple[int, int] | None:
         """Return leader and epoch for an answer with an error code (KIP-951); None if there is nothing to be told."""

@@ -39,6 +39,9 @@ from logstore.topic_names import check_name
 #: Kafka's numbers for what is done to a setting.
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
+#: The setting that a topic with replicas is made with.
+REPLICATED = "logstore.replicated"
+
 #: A resource of one of the two requests: they are alike but for the operation.
 _R = TypeVar("_R", AlterConfigsRequest.AlterConfigsResource, IncrementalAlterConfigsRequest.AlterConfigsResource)
 
@@ -111,6 +114,11 @@ def incremental_alter_configs(
     )
 
 
+def is_true(value: str | None) -> bool:
+    """Return whether a value of a setting, None for the default, means true."""
+    return value is not None and value.strip().lower() == "true"
+
+
 def check_topic_keys(names: Sequence[str]) -> None:
     """Refuse keys that a topic does not have, such as a broker's name of one: Kafka does.
 
@@ -161,7 +169,7 @@ def _change(served: Served, resource: _R, changes: Callable[[_R], _Changes], *, 
     if len(set(names)) < len(names):
         raise _Refused("a key is named twice")
     if resource.resource_type == BROKER:
-        problem = not_this_node(resource.resource_name) if resource.resource_name else ""
+        problem = not_this_node(served, resource.resource_name) if resource.resource_name else ""
         raise _Refused(problem or "the settings of a broker are read when its store is opened; open it with others")
     if resource.resource_type != TOPIC:
         raise _Refused(not_configured(resource.resource_type))
@@ -169,7 +177,13 @@ def _change(served: Served, resource: _R, changes: Callable[[_R], _Changes], *, 
         raise _Refused("a topic without a name, for all topics, has no settings")
     name = check_name(resource.resource_name)
     check_topic_keys(names)
-    wanted = changes(resource)
+    wanted = dict(changes(resource))
+    if REPLICATED in wanted:
+        now, value = served.is_replicated(name), wanted.pop(REPLICATED)
+        if now != is_true(value) and REPLICATED in names:
+            raise InvalidSettingError(
+                {REPLICATED: "is set by Node.create_topic() when a topic is made, and cannot be changed"}
+            )
     if validate_only:
         served.host.topics_table.check_alter(name, wanted, served.host.disk_quota.check_alter)
     else:

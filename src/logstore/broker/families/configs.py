@@ -101,7 +101,7 @@ def _of(
         return not_configured(asked.resource_type)
     if not asked.resource_name:
         return []  # no setting was given to all brokers at once, nor can be
-    problem = not_this_node(asked.resource_name)
+    problem = not_this_node(served, asked.resource_name)
     if problem:
         return problem
     return described.of_broker(served.host.config, _facts(served, connection), keys, recorded=served.defaults())

@@ -1,4 +1,7 @@
-"""ElectLeaders and ListPartitionReassignments of a node that is alone: it leads all partitions, and none moves."""
+"""ElectLeaders and ListPartitionReassignments: no leader is moved here; those who move replicas are told of it.
+
+A node that is alone leads all partitions. Of a topic with replicas, its own node or a controller elects.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +23,12 @@ PREFERRED, UNCLEAN = 0, 1
 
 _Elected = ElectLeadersResponse.ReplicaElectionResult
 _Result = ElectLeadersResponse.PartitionResult
+_Moving = ListPartitionReassignmentsResponse.OngoingTopicReassignment
+_MovingPartition = ListPartitionReassignmentsResponse.OngoingPartitionReassignment
 
 
 def elect_leaders(served: Served, request: Request, connection: ClientConnection) -> ElectLeadersResponse:
-    """Say of each partition that its leader leads it already; of all partitions at once, nothing is to be said."""
+    """Say of each partition why no leader is elected; of all partitions at once, nothing is to be said."""
     asked = request.message
     assert isinstance(asked, ElectLeadersRequest)
     if not served.rights(request.client_id, connection).on_cluster(AclOperation.ALTER):
@@ -44,24 +49,32 @@ def elect_leaders(served: Served, request: Request, connection: ClientConnection
     for topic in asked.topic_partitions or ():
         results = []
         for number in topic.partitions:
-            code = _code(served, topic.topic, number) if known else codes.INVALID_REQUEST
+            code = _code(served, topic.topic, number, asked.election_type) if known else codes.INVALID_REQUEST
             results.append(_Result(partition_id=number, error_code=code, error_message=None))
         found.append(_Elected(topic=topic.topic, partition_result=results))
     return ElectLeadersResponse(error_code=0 if known else codes.INVALID_REQUEST, replica_election_results=found)
 
 
-def _code(served: Served, name: str, number: int) -> int:
+def _code(served: Served, name: str, number: int, election_type: int) -> int:
     try:
         partitions = served.entry(name).partitions
     except UnknownTopicError:
         return codes.UNKNOWN_TOPIC_OR_PARTITION
-    return codes.ELECTION_NOT_NEEDED if 0 <= number < partitions else codes.UNKNOWN_TOPIC_OR_PARTITION
+    if not 0 <= number < partitions:
+        return codes.UNKNOWN_TOPIC_OR_PARTITION
+    state = served.state(name, number)
+    if election_type == UNCLEAN:
+        return codes.ELECTION_NOT_NEEDED if state.leader >= 0 else codes.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    if state.leader >= 0 and state.leader == state.replicas[0]:
+        return codes.ELECTION_NOT_NEEDED
+    # Its nodes elect by themselves, or a controller does: it moves leaders back every few minutes.
+    return codes.PREFERRED_LEADER_NOT_AVAILABLE
 
 
 def list_partition_reassignments(
     served: Served, request: Request, connection: ClientConnection
 ) -> ListPartitionReassignmentsResponse:
-    """Return that no partition moves from one node to another."""
+    """Return the partitions whose replicas move from one node to another, of all or of those asked for."""
     asked = request.message
     assert isinstance(asked, ListPartitionReassignmentsRequest)
     if not served.rights(request.client_id, connection).on_cluster(AclOperation.DESCRIBE):
@@ -79,4 +92,29 @@ def list_partition_reassignments(
                 for topic in asked.topics or ()
             ],
         )
-    return ListPartitionReassignmentsResponse(error_message=None, topics=[])
+    if asked.topics is None:
+        wanted = {name: range(entry.partitions) for name, entry in served.topics() if served.is_replicated(name)}
+    else:
+        wanted = {each.name: each.partition_indexes for each in asked.topics if _has_replicas(served, each.name)}
+    found = []
+    for name, numbers in wanted.items():
+        moving = [each for number in numbers if (each := _moving(served, name, number)) is not None]
+        if moving:
+            found.append(_Moving(name=name, partitions=moving))
+    return ListPartitionReassignmentsResponse(error_message=None, topics=found)
+
+
+def _has_replicas(served: Served, name: str) -> bool:
+    return served.host.table.find(name) is not None and served.is_replicated(name)
+
+
+def _moving(served: Served, name: str, number: int) -> _MovingPartition | None:
+    state = served.state(name, number)
+    if not state.adding and not state.removing:
+        return None
+    return _MovingPartition(
+        partition_index=number,
+        replicas=state.replicas,
+        adding_replicas=state.adding,
+        removing_replicas=state.removing,
+    )

@@ -46,6 +46,8 @@ def _sized(served: Served, name: str, entry: TopicEntry, number: int) -> _Partit
     """Return a partition with its size; None if its log cannot be opened: Kafka leaves out one that is offline."""
     partitions = served.host.partitions
     log = partitions.found((name, number))
+    if log is None and served.is_replicated(name):
+        return None  # another node has it, or its own node opens it
     if log is None and entry.is_synced:  # else no log of the topic was ever opened: each is empty
         try:
             log = partitions.get(TopicPartition(name, number))

@@ -7,9 +7,8 @@ from collections import Counter
 from logstore.broker._loop import ClientConnection
 from logstore.broker.access.authorizer import AclOperation, ResourceType
 from logstore.broker.families.cluster import NOT_ASKED
-from logstore.broker.served import NODE, Served
+from logstore.broker.served import Served
 from logstore.errors import InvalidTopicError, LogstoreError
-from logstore.log import Log
 from logstore.protocol import codes
 from logstore.protocol.frames import Request
 from logstore.protocol.generated.messages import (
@@ -52,11 +51,18 @@ def _grown(served: Served, topic: CreatePartitionsRequest.CreatePartitionsTopic,
     try:
         more = total - served.host.topics_table.check_grow(name, total).partitions
         assigned = topic.assignments
-        if assigned is not None and [list(each.broker_ids) for each in assigned] != [[NODE]] * more:
+        node = served.node
+        if served.is_replicated(name):
+            return _Grown(
+                name=name,
+                error_code=codes.INVALID_PARTITIONS,
+                error_message=f"topic {name!r} has replicas: its partitions are those that Node.create_topic() made",
+            )
+        if assigned is not None and [list(each.broker_ids) for each in assigned] != [[node]] * more:
             return _Grown(
                 name=name,
                 error_code=codes.INVALID_REPLICA_ASSIGNMENT,
-                error_message=f"expected node {NODE} for each of {more} new partitions",
+                error_message=f"expected node {node} for each of {more} new partitions",
             )
         if not validate_only:
             served.store.add_partitions(name, total)
@@ -134,13 +140,15 @@ def _described(served: Served, allowed: int, name: str, begin: int, most: int) -
 
 
 def _partition(served: Served, name: str, number: int) -> _Partition:
-    log = served.host.partitions.found((name, number))
+    state = served.state(name, number)
     return _Partition(
         partition_index=number,
-        leader_id=NODE,
-        leader_epoch=log.replica.leader_epoch if isinstance(log, Log) else -1,  # not known until it is opened
-        replica_nodes=[NODE],
-        isr_nodes=[NODE],
-        eligible_leader_replicas=[],
-        last_known_elr=[],
+        # Another node has no address that a client could be told.
+        leader_id=state.leader if state.leader == served.node else -1,
+        leader_epoch=state.leader_epoch,
+        replica_nodes=state.replicas,
+        isr_nodes=state.isr,
+        eligible_leader_replicas=state.eligible,
+        last_known_elr=() if state.leader >= 0 or state.last_leader < 0 else (state.last_leader,),
+        offline_replicas=served.offline(state.replicas),
     )

@@ -10,12 +10,12 @@ from logstore.broker.access.authorizer import AclOperation, ResourceType
 from logstore.broker.access.rights import Rights
 from logstore.broker.families import described
 from logstore.broker.families.cluster import NOT_ASKED
-from logstore.broker.families.config_changes import check_topic_keys
+from logstore.broker.families.config_changes import REPLICATED, check_topic_keys, is_true
 from logstore.broker.families.configs import of_topic
 from logstore.broker.families.described import DescribedSetting
-from logstore.broker.served import NODE, Served
+from logstore.broker.served import Served
 from logstore.config.log import canonical
-from logstore.errors import LogstoreError
+from logstore.errors import LogstoreError, PolicyViolationError
 from logstore.protocol import codes
 from logstore.protocol.frames import Request
 from logstore.protocol.generated.messages import (
@@ -30,7 +30,10 @@ from logstore.records import NewTopic
 from logstore.store.catalog.topic_list import TopicEntry
 from logstore.topic_names import INTERNAL, check_name
 
+_WITH_REPLICAS = "a topic with replicas is made by Node.create_topic() in a program of its cluster"
+
 _Topic = MetadataResponse.MetadataResponseTopic
+_Partition = MetadataResponse.MetadataResponsePartition
 _Created = CreateTopicsResponse.CreatableTopicResult
 _Deleted = DeleteTopicsResponse.DeletableTopicResult
 
@@ -49,7 +52,7 @@ def metadata(served: Served, request: Request, connection: ClientConnection) -> 
     asked = request.message
     assert isinstance(asked, MetadataRequest)
     host, port = served.address_for(connection)
-    node = MetadataResponse.MetadataResponseBroker(node_id=NODE, host=host, port=port)
+    node = MetadataResponse.MetadataResponseBroker(node_id=served.node, host=host, port=port)
     wanted = asked.topics
     rights = served.rights(request.client_id, connection)
     # Before a topic is made: of a request that an authorizer fails on, nothing is done.
@@ -58,7 +61,7 @@ def metadata(served: Served, request: Request, connection: ClientConnection) -> 
     if wanted is None or (request.version == 0 and not wanted):
         known = served.topics()
         hidden = rights.denied(AclOperation.DESCRIBE, ResourceType.TOPIC, (name for name, _ in known))
-        found = [_described(name, entry) for name, entry in known if name not in hidden]
+        found = [_described(served, name, entry, request.version) for name, entry in known if name not in hidden]
         if asked.include_topic_authorized_operations:
             allowed = rights.bits_of(ResourceType.TOPIC, (each.name for each in found if each.name is not None))
     else:
@@ -72,26 +75,28 @@ def metadata(served: Served, request: Request, connection: ClientConnection) -> 
             # As Kafka: ids came to the request before the answer had a way to leave out a name.
             found = [_Topic(error_code=codes.INVALID_REQUEST, name=each.name or "") for each in once]
         else:
-            found = _asked_for(served, rights, named, may_make=may_make)
+            found = _asked_for(served, rights, named, request.version, may_make=may_make)
     for each in found:
         if each.name in allowed and each.error_code not in _WITHOUT_RIGHTS:
             each.topic_authorized_operations = allowed[each.name]
     return MetadataResponse(
         brokers=[node],
         cluster_id=served.cluster_id,
-        controller_id=NODE,
+        controller_id=served.node,
         topics=found,
         cluster_authorized_operations=on_cluster,
     )
 
 
-def _described(name: str, entry: TopicEntry) -> _Topic:
-    partitions = [
-        MetadataResponse.MetadataResponsePartition(
-            partition_index=number, leader_id=NODE, replica_nodes=[NODE], isr_nodes=[NODE]
-        )
-        for number in range(entry.partitions)
-    ]
+def _described(served: Served, name: str, entry: TopicEntry, version: int) -> _Topic:
+    node = served.node
+    if served.is_replicated(name):
+        partitions = [_replicated(served, name, number, version) for number in range(entry.partitions)]
+    else:
+        partitions = [
+            _Partition(partition_index=number, leader_id=node, replica_nodes=[node], isr_nodes=[node])
+            for number in range(entry.partitions)
+        ]
     return _Topic(
         name=name,
         topic_id=entry.id,
@@ -101,8 +106,30 @@ def _described(name: str, entry: TopicEntry) -> _Topic:
     )
 
 
+def _replicated(served: Served, name: str, number: int, version: int) -> _Partition:
+    """Return a partition with replicas. No client can reach another node: to Kafka, such a one is not alive."""
+    state, node = served.state(name, number), served.node
+    is_led = state.leader == node
+    replicas, isr = list(state.replicas), list(state.isr)
+    code = 0 if is_led else codes.LEADER_NOT_AVAILABLE
+    if version == 0:
+        # As Kafka, for clients that look for each node in the list of brokers.
+        replicas, isr = [each for each in replicas if each == node], [each for each in isr if each == node]
+        if is_led and (len(replicas) < len(state.replicas) or len(isr) < len(state.isr)):
+            code = codes.REPLICA_NOT_AVAILABLE
+    return _Partition(
+        error_code=code,
+        partition_index=number,
+        leader_id=node if is_led else -1,
+        leader_epoch=state.leader_epoch,
+        replica_nodes=replicas,
+        isr_nodes=isr,
+        offline_replicas=served.offline(state.replicas),
+    )
+
+
 def _asked_for(
-    served: Served, rights: Rights, named: list[tuple[str | None, str]], *, may_make: bool
+    served: Served, rights: Rights, named: list[tuple[str | None, str]], version: int, *, may_make: bool
 ) -> list[_Topic]:
     """Return the topics that are asked for by name or id; all questions of rights come before a topic is made.
 
@@ -122,12 +149,12 @@ def _asked_for(
         # The id of a topic is no secret, its name is.
         _unknown(None if topic_id else name, codes.TOPIC_AUTHORIZATION_FAILED, topic_id)
         if name in denied
-        else _named(served, name, topic_id, may_make=name in missing)
+        else _named(served, name, topic_id, version, may_make=name in missing)
         for name, topic_id in named
     ]
 
 
-def _named(served: Served, name: str | None, topic_id: str, *, may_make: bool) -> _Topic:
+def _named(served: Served, name: str | None, topic_id: str, version: int, *, may_make: bool) -> _Topic:
     if name is None:
         return _unknown(None, codes.UNKNOWN_TOPIC_ID if topic_id else codes.INVALID_REQUEST, topic_id)
     try:
@@ -135,7 +162,7 @@ def _named(served: Served, name: str | None, topic_id: str, *, may_make: bool) -
         if may_make and not served.host.has(name):
             new = NewTopic(name, served.host.config.num_partitions, 1)
             served.create_topic(new, if_not_exists=True)
-        return _described(name, served.entry(name))
+        return _described(served, name, served.entry(name), version)
     except LogstoreError as error:
         return _unknown(name, error.code)
 
@@ -187,14 +214,19 @@ def _created(served: Served, topic: CreateTopicsRequest.CreatableTopic, *, valid
                 name, codes.INVALID_REQUEST, "both an assignment and a number of partitions or replicas"
             )
         given = sorted(each.partition_index for each in topic.assignments)
-        if given != list(range(len(given))) or any(list(each.broker_ids) != [NODE] for each in topic.assignments):
-            return _refused(name, codes.INVALID_REPLICA_ASSIGNMENT, f"expected node {NODE} for partitions 0, 1, …")
+        node = served.node
+        if given != list(range(len(given))) or any(list(each.broker_ids) != [node] for each in topic.assignments):
+            return _refused(
+                name,
+                codes.INVALID_REPLICA_ASSIGNMENT,
+                f"expected node {node} for partitions 0, 1, …; {_WITH_REPLICAS}",
+            )
         count = len(given)
     elif topic.replication_factor not in (-1, 1):
         return _refused(
             name,
             codes.INVALID_REPLICATION_FACTOR,
-            f"there is one node, found a factor of {topic.replication_factor}",
+            f"a topic made here has one replica, found a factor of {topic.replication_factor}; {_WITH_REPLICAS}",
         )
     without_value = [each.name for each in topic.configs if each.value is None]
     if without_value:
@@ -204,6 +236,8 @@ def _created(served: Served, topic: CreateTopicsRequest.CreatableTopic, *, valid
     new = NewTopic(name, total, 1, settings)
     try:
         check_topic_keys(list(settings))
+        if is_true(settings.get(REPLICATED)):
+            return _refused(name, codes.INVALID_CONFIG, f"{REPLICATED}: {_WITH_REPLICAS}")
         if validate_only:
             config = served.host.topics_table.check_new(new, recorded)
             found = described.of_topic(canonical(settings), config, served.host.config, recorded=recorded)
@@ -288,6 +322,11 @@ def _deleted(
         if name in kept:
             return _denied(name, topic_id)
         topic_id = served.host.topic_id(name)
+        if served.is_replicated(name):
+            # The copy of this node alone: the others would stay, and this one would be made again.
+            raise PolicyViolationError(
+                f"topic {name!r} has replicas: call Node.delete_topic() in a program of its cluster"
+            )
         served.store.delete_topic(name)
     except LogstoreError as error:
         return _Deleted(name=name, topic_id=topic_id, error_code=error.code, error_message=str(error))

@@ -196,6 +196,4 @@ class NodeReplicas:
             raise self._closed(place)
 
     def _closed(self, place: TopicPartition) -> NotLeaderError:
-        return NotLeaderError(
-            f"{place}: node {self.node} is closed; records that waited for acks may be committed"
-        )
+        return NotLeaderError(f"{place}: node {self.node} is closed; records that waited for acks may be committed")
