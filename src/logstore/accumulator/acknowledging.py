@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.errors import LogstoreError, NotLeaderError
@@ -46,6 +46,37 @@ class AckSource(Protocol):
 
         ``notify()`` is called once it is settled, in any thread: it wakes a thread, and does nothing else.
         """
+
+
+class ReplicatedPartition(NamedTuple):
+    """What a node knows of one partition of a topic with replicas: the newest state that it has taken."""
+
+    leads: bool  #: whether this node leads it now
+    leader: int = -1  #: the node that leads; -1 if none does, or if that is not known here
+    leader_epoch: int = -1
+    replicas: tuple[int, ...] = ()  #: the nodes that it is assigned to; the first one is preferred
+    isr: tuple[int, ...] = ()
+    eligible: tuple[int, ...] = ()  #: replicas that may lead, too, while none in sync does (KIP-966)
+    last_leader: int = -1
+    adding: tuple[int, ...] = ()  #: replicas that a reassignment under way adds (KIP-455)
+    removing: tuple[int, ...] = ()
+
+
+class ReplicaSource(AckSource, Protocol):
+    """The replicas of a store, as a server of its topics needs them. Any thread may call."""
+
+    @property
+    def node(self) -> int:
+        """Return the number of the node that has the replicas."""
+
+    def leads(self, topic: str, partition: int) -> bool:
+        """Return whether this node leads a partition. Does not block."""
+
+    def partition(self, topic: str, partition: int) -> ReplicatedPartition | None:
+        """Return what the node knows of a partition; None if its cluster has none of that name. Does not block."""
+
+    def forget(self, place: TopicPartition, wait: AckWait) -> None:
+        """End a wait for acks that has no waiter any more. The records may be acknowledged all the same."""
 
 
 class Answerable(Protocol):

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
+from logstore.accumulator.acknowledging import ReplicatedPartition
 from logstore.broker.served import Served, TopicCounts
-from logstore.client.backend.source import ReplicatedPartition
 from logstore.errors import LogstoreError, MissingLibraryError, UnknownTopicError
 from logstore.log import Log
 from logstore.protocol.generated.messages import REQUESTS

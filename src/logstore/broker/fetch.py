@@ -255,8 +255,8 @@ class Fetches:
             if log is None:
                 return FoundPartition(codes.NOT_LEADER_OR_FOLLOWER)
             if is_follower and log.maintenance.config.replicated:
-                # As Kafka's leader to a broker outside of the assignment: no broker copies by this protocol, and one
-                # that was told the high watermark would take itself for a replica.
+                # As Kafka's leader to a broker outside of the assignment: no node copies by this protocol, and what
+                # reads below the high watermark only must not take itself for a replica.
                 return FoundPartition(codes.NOT_LEADER_OR_FOLLOWER)
             code = epoch_error(log, asked.current_leader_epoch)
             if code:

@@ -4,8 +4,8 @@ It may have to wait for the opening of a log, a lock that an embedded writer hol
 appends it. The connection takes no further request meanwhile: its batches reach a log in the order in which they
 were sent.
 
-What waits for the acks of replicas waits in no thread. The replica notifies the loop, a timer ends the wait, and the
-connection takes requests meanwhile: its answers keep their order.
+What waits for the acks of replicas waits in no thread. The replica notifies the loop, a timer ends the wait, and
+the connection takes requests meanwhile: its answers keep their order.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from logstore.accumulator.acknowledging import AckWait
+from logstore.accumulator.acknowledging import AckWait, ReplicaSource
 from logstore.batch._batch import BatchView
 from logstore.broker._loop import Answer, ClientConnection
 from logstore.broker._produce import ProduceRequestBytes, ProduceTurn, Route
 from logstore.broker.access.authorizer import AclOperation, ResourceType
 from logstore.broker.served import Served, id_text
-from logstore.client.backend.source import Acknowledger
 from logstore.config.log import check_keys, check_timestamps
 from logstore.errors import (
     CorruptRecordError,
@@ -67,14 +66,14 @@ _Answered = ProduceResponse.PartitionProduceResponse
 class _Waited(NamedTuple):
     """One batch that waits for its acks, and the answer that fails if they do not come."""
 
-    replicas: Acknowledger
+    replicas: ReplicaSource
     place: TopicPartition
     wait: AckWait
     answered: _Answered
 
 
 class ProduceAcks:
-    """One request with its answer, and what it waits for once its batches are appended. In the pool, then the loop."""
+    """One request, and the acks that its batches wait for. Used in the pool, then in the loop's thread."""
 
     __slots__ = ("answer", "left", "notifier", "request", "response", "served", "timeout_s", "timer")
 
@@ -92,7 +91,7 @@ class ProduceAcks:
         self.request = request.version, request.correlation_id, message.acks
 
     def begin(
-        self, replicas: Acknowledger, log: Log, result: AppendResult, epoch: int, acks: Acks, answered: _Answered
+        self, replicas: ReplicaSource, log: Log, result: AppendResult, epoch: int, acks: Acks, answered: _Answered
     ) -> None:
         """Wait for the acks of a batch that was appended in a leader epoch.
 

@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
+from logstore.accumulator.acknowledging import ReplicaSource, ReplicatedPartition
 from logstore.broker.access.authorizer import ANONYMOUS, Authorizer, ClientIdentity
 from logstore.broker.access.rights import Rights
-from logstore.client.backend.source import Acknowledger, ReplicatedPartition
 from logstore.config.broker import BrokerConfig
 from logstore.config.log import canonical
 from logstore.config.store import KAFKA_RETENTION_MS, ConfigLayer, warn_of_unkept
@@ -172,7 +172,7 @@ class Served:
         """Return whether a topic, which exists, has replicas."""
         return self.host.table.config_of(name).replicated
 
-    def replicas(self, name: str, partition: int) -> Acknowledger:
+    def replicas(self, name: str, partition: int) -> ReplicaSource:
         """Return the replicas through which a partition of a topic with replicas is led.
 
         Raises:
@@ -202,7 +202,7 @@ class Served:
         return [each for each in nodes if each != self.node or self.host.replicas is None]
 
     def leader_told(self, name: str | None, partition: int, code: int) -> tuple[int, int] | None:
-        """Return leader and epoch for an answer with an error code (KIP-951); None if there is nothing to be told."""
+        """Return leader and epoch for an answer with an error code (KIP-951); None if it is not to be told."""
         if code not in (codes.NOT_LEADER_OR_FOLLOWER, codes.FENCED_LEADER_EPOCH) or name is None:
             return None
         if self.host.table.find(name) is None or not self.is_replicated(name):

@@ -5,6 +5,8 @@ A node that is alone leads all partitions. Of a topic with replicas, its own nod
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from logstore.broker._loop import ClientConnection
 from logstore.broker.access.authorizer import AclOperation
 from logstore.broker.served import Served
@@ -92,6 +94,7 @@ def list_partition_reassignments(
                 for topic in asked.topics or ()
             ],
         )
+    wanted: dict[str, Sequence[int]]
     if asked.topics is None:
         wanted = {name: range(entry.partitions) for name, entry in served.topics() if served.is_replicated(name)}
     else:

@@ -7,9 +7,9 @@ smaller object.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-from logstore.accumulator.acknowledging import AckSource, AckWait
+from logstore.accumulator.acknowledging import ReplicaSource
 from logstore.clock import Clock
 from logstore.config.log import LogConfig, Setting
 from logstore.log import Log, LogReader
@@ -21,40 +21,13 @@ from logstore.records import Acks, AppendResult, TopicPartition
 Opened = Log | LogReader
 
 
-class ReplicatedPartition(NamedTuple):
-    """What a node knows of one partition of a topic with replicas: the newest state that it has taken."""
-
-    leads: bool  #: whether this node leads it now
-    leader: int = -1  #: the node that leads; -1 if none does, or if that is not known here
-    leader_epoch: int = -1
-    replicas: tuple[int, ...] = ()  #: the nodes that it is assigned to; the first one is preferred
-    isr: tuple[int, ...] = ()
-    eligible: tuple[int, ...] = ()  #: replicas that may lead, too, while none in sync does (KIP-966)
-    last_leader: int = -1
-    adding: tuple[int, ...] = ()  #: replicas that a reassignment under way adds (KIP-455)
-    removing: tuple[int, ...] = ()
-
-
-class Acknowledger(AckSource, Protocol):
+class Acknowledger(ReplicaSource, Protocol):
     """What waits for the replicas of a store's partitions, and describes them; without it there are none."""
 
     def acknowledged(
         self, place: TopicPartition, acks: Acks, timeout_s: float, append: Callable[[], AppendResult]
     ) -> AppendResult:
         """Make an append, and return its result once the acks have come."""
-
-    @property
-    def node(self) -> int:
-        """Return the number of the node that has the replicas."""
-
-    def leads(self, topic: str, partition: int) -> bool:
-        """Return whether this node leads a partition. Does not block."""
-
-    def partition(self, topic: str, partition: int) -> ReplicatedPartition | None:
-        """Return what the node knows of a partition; None if its cluster has none of that name. Does not block."""
-
-    def forget(self, place: TopicPartition, wait: AckWait) -> None:
-        """End a wait for acks that has no waiter any more. The records may be acknowledged all the same."""
 
     def metrics(self) -> Sequence[ReplicaMetrics]:
         """Return the numbers of each replica in this process, sorted by topic and partition."""

@@ -8,8 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping
 
-from logstore.accumulator.acknowledging import AckWait
-from logstore.client.backend.source import ReplicatedPartition
+from logstore.accumulator.acknowledging import AckWait, ReplicatedPartition
 from logstore.clock import Clock
 from logstore.errors import DeliveryTimeoutError, LogstoreError, NotLeaderError
 from logstore.io._interrupts import held
