@@ -126,7 +126,7 @@ def test_administration_by_confluent_kafka(store: Store, broker: Broker) -> None
     assert [node.id for node in described.nodes] == [1]
     with pytest.raises(confluent_kafka.KafkaException, match="exists already"):
         admin.create_topics([confluent_kafka.admin.NewTopic("flights", 4)])["flights"].result(20)
-    with pytest.raises(confluent_kafka.KafkaException, match="one node"):
+    with pytest.raises(confluent_kafka.KafkaException, match="one replica"):
         admin.create_topics([confluent_kafka.admin.NewTopic("two", 1, 2)])["two"].result(20)
     admin.delete_topics(["flights"])["flights"].result(20)
     assert "flights" not in store
