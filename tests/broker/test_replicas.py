@@ -382,9 +382,9 @@ def test_a_route_of_the_compiled_fetch_does_not_outlive_the_leadership(cluster: 
     with cluster.wire(1) as wire:
         assert produce(wire, -1) == (0, 0)
         assert fetch(wire, 0).records
-        answered_before = quick.answered  # type: ignore[attr-defined]
+        answered_before = quick.answered
         assert fetch(wire, 0).records
-        assert quick.answered == answered_before + 1  # type: ignore[attr-defined]
+        assert quick.answered == answered_before + 1
         move(cluster, 2)
         found = fetch(wire, 0)
         assert (found.error_code, found.high_watermark, found.records) == (6, -1, b"")
@@ -410,6 +410,30 @@ def test_a_consumer_is_woken_by_the_high_watermark_and_sees_nothing_beyond_it(cl
         dam.open.set()
         (found,) = reader.receive(F, 11).responses[0].partitions
         assert (found.high_watermark, bool(found.records)) == (2, True)
+
+
+@pytest.mark.parametrize("how", ["moved", "closed"])
+def test_a_fetch_that_waits_is_told_at_once_that_the_leader_has_moved(cluster: Served, how: str) -> None:
+    cluster.start(1, 2)
+    cluster.create(1, 2)
+    F = m.FetchRequest
+    with cluster.wire(1) as reader:
+        assert fetch(reader, 0).error_code == 0  # opens the way of the compiled fetch
+        topic = F.FetchTopic(topic="t", partitions=[F.FetchPartition(partition=0, partition_max_bytes=1 << 20)])
+        reader.send(F(max_wait_ms=2**31 - 1, min_bytes=1, session_epoch=-1, topics=[topic]), 11)
+        parked = cluster.brokers[1]._requests._fetches._parked
+        wait_for(lambda: parked)
+        if how == "moved":
+            move(cluster, 2)
+        else:
+            cluster.nodes[1].close()
+        (found,) = reader.receive(F, 11).responses[0].partitions
+        assert found.error_code == 6
+        assert not parked
+    watchers = cluster.nodes[1]._replicas._watchers
+    assert len(watchers) == 1
+    cluster.brokers[1].close()
+    assert not cluster.nodes[1]._replicas._watchers
 
 
 def test_a_fetch_of_a_kafka_follower_is_refused_and_moves_no_mark(cluster: Served, dam: Dam) -> None:

@@ -75,6 +75,12 @@ class ReplicaSource(AckSource, Protocol):
     def partition(self, topic: str, partition: int) -> ReplicatedPartition | None:
         """Return what the node knows of a partition; None if its cluster has none of that name. Does not block."""
 
+    def watch(self, notify: Callable[[], object]) -> None:
+        """Call ``notify()`` after each new state of a partition, and at the end, in any thread."""
+
+    def unwatch(self, notify: Callable[[], object]) -> None:
+        """End a `watch`; nothing happens if there is none."""
+
     def forget(self, place: TopicPartition, wait: AckWait) -> None:
         """End a wait for acks that has no waiter any more. The records may be acknowledged all the same."""
 

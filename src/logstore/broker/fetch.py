@@ -1,11 +1,13 @@
 """Fetch: regions of files for each partition, at once or when marks have moved.
 
 A region goes from the page cache to the socket by sendfile. A fetch that finds less than its ``min_bytes`` is
-parked: one notifier is registered with the mark of each partition, and a timer ends it. Used by the loop's thread.
+parked: one notifier is registered with the mark of each partition, and a timer ends it. So does the loss of a
+partition with replicas, of which the store's node tells another notifier. Used by the loop's thread.
 """
 
 from __future__ import annotations
 
+from logstore.accumulator.acknowledging import ReplicaSource
 from logstore.broker._fetch import FetchAnswers, FetchRoute
 from logstore.broker._loop import Answer, ClientConnection
 from logstore.broker.access.authorizer import AclOperation, ResourceType
@@ -42,6 +44,7 @@ class _Asked:
         "denied",
         "is_follower",
         "isolation",
+        "led",
         "max_bytes",
         "message",
         "plan",
@@ -62,6 +65,7 @@ class _Asked:
         #: Of a broker that would copy. The nodes of a cluster copy by their own transport.
         self.is_follower = max(message.replica_id, message.replica_state.replica_id) >= 0
         self.denied: frozenset[str | None] = frozenset()  #: topics that the client may not read
+        self.led: list[tuple[str, int]] = []  #: the partitions with replicas, while it is parked
         self.registrations: list[Registration] = []
         self.timer: list[object] = []
 
@@ -79,6 +83,8 @@ class Fetches:
     def __init__(self, served: Served) -> None:
         self._served = served
         self._parked: dict[Notifier, _Asked] = {}
+        self._states: Notifier | None = None  # of partitions with replicas: notified when they change
+        self._watched: set[ReplicaSource] = set()
         self._most_bytes = served.config.fetch_max_bytes
         self._files = served.host.files
         # More than the cache keeps open are pinned by answers on their way; the rest is for sockets and for logs.
@@ -113,6 +119,16 @@ class Fetches:
         parked = self._parked.get(notifier)
         if parked is not None:
             self._look(notifier, parked)
+        elif notifier is self._states:
+            for each, asked in list(self._parked.items()):
+                if not all(self._log(*place) is not None for place in asked.led):
+                    self._look(each, asked)
+
+    def end(self) -> None:
+        """Watch no states any more, once the loop has ended."""
+        for replicas in self._watched:
+            assert self._states is not None
+            replicas.unwatch(self._states.notify)
 
     def closed(self, connection: ClientConnection) -> None:
         """Forget the fetches of a connection."""
@@ -187,11 +203,14 @@ class Fetches:
 
     def _arm(self, notifier: Notifier, asked: _Asked) -> None:
         """Register with every mark, and look once more if one has moved meanwhile."""
-        asked.registrations = []
+        asked.registrations, asked.led = [], []
         for each in asked.plan.wanted:
-            log = self._log(self._name(each), each.asked.partition)
+            name = self._name(each)
+            log = self._log(name, each.asked.partition)
             if log is None:
                 continue
+            if name is not None and log.maintenance.config.replicated:
+                asked.led.append((name, each.asked.partition))
             mark = log._end_mark(asked.isolation)
             registration = Registration(mark, notifier)
             asked.registrations.append(registration)
@@ -199,6 +218,19 @@ class Fetches:
             if not registration.arm_for(max(mark.value, each.asked.fetch_offset) + 1):
                 notifier.notify()
                 return
+        if asked.led:
+            self._watch_states(notifier, asked.led)
+
+    def _watch_states(self, notifier: Notifier, led: list[tuple[str, int]]) -> None:
+        """Have a parked fetch looked at when this node leads one of its partitions no more."""
+        if self._states is None:
+            self._states = Notifier(group=self._served.loop.group)
+        replicas = self._served.host.replicas
+        if replicas is not None and replicas not in self._watched:
+            self._watched = {replicas}
+            replicas.watch(self._states.notify)
+        if not all(self._log(*place) is not None for place in led):
+            notifier.notify()  # lost since it was looked at
 
     def _look(self, notifier: Notifier, asked: _Asked, *, is_over: bool = False) -> None:
         found, size, must_answer = self._find(asked)

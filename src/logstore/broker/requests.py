@@ -86,6 +86,7 @@ class RequestHandler:
     def end(self) -> None:
         """Forget what waits, once the loop and the pool have ended."""
         self._produces.end()
+        self._fetches.end()
 
     def request(self, answer: Answer, frame: bytes) -> None:
         """Answer a request, at once or later.

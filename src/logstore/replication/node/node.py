@@ -316,6 +316,7 @@ class Node:
                 timeout_s=self._timeout_s,
             )
         self._wake()
+        self._replicas.changed()
 
     def _wake(self) -> None:
         """Have everything that waits look again."""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Mapping
 
 from logstore.accumulator.acknowledging import AckWait, ReplicatedPartition
@@ -37,6 +38,8 @@ class NodeReplicas:
         self._unopened = unopened
         self._topics = topics
         self._clock = clock
+        self._watchers: frozenset[Callable[[], object]] = frozenset()
+        self._watchers_lock = threading.Lock()
         self._is_closed = False
 
     def acknowledged(
@@ -100,6 +103,21 @@ class NodeReplicas:
             return
         with held(member.lock):
             member.replica.forget(wait, DeliveryTimeoutError(f"{place}: the acks are waited for no longer"))
+
+    def watch(self, notify: Callable[[], object]) -> None:
+        """Call ``notify()`` after each new state of a partition, and when the node is closed."""
+        with held(self._watchers_lock):
+            self._watchers |= {notify}
+
+    def unwatch(self, notify: Callable[[], object]) -> None:
+        """End a `watch`."""
+        with held(self._watchers_lock):
+            self._watchers -= {notify}
+
+    def changed(self) -> None:
+        """Tell those that watch: a replica has taken a state."""
+        for notify in self._watchers:
+            notify()
 
     def leads(self, topic: str, partition: int) -> bool:
         """Return whether the node leads a partition. Takes no lock: role and state change one after the other."""
@@ -181,6 +199,7 @@ class NodeReplicas:
                 with contextlib.suppress(LogstoreError):  # its log has failed, or is closed: it takes none anyway
                     member.calls.set_policy(FOLLOWS)
                 member.replica.stop_waiting(self._closed(member.place))
+        self.changed()
 
     def _member(self, place: TopicPartition) -> Member:
         member = self._members().get(place)
