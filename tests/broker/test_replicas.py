@@ -128,9 +128,7 @@ def move(cluster: Served, leader: int) -> None:
     wanted = state._replace(leader=leader, leader_epoch=state.leader_epoch + 1, last_leader=leader)
     cluster.registry.commit([Write(path, facts.encode_state(wanted), state.version)])
     wait_for(lambda: cluster.nodes[leader]._replicas.leads("t", 0))
-    for number, node in cluster.nodes.items():
-        if number != leader:
-            wait_for(lambda node=node: not node._replicas.leads("t", 0))
+    wait_for(lambda: [each for each, node in cluster.nodes.items() if node._replicas.leads("t", 0)] == [leader])
 
 
 # -- one node
