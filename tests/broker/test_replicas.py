@@ -21,6 +21,7 @@ from logstore.protocol.generated import messages as m
 from logstore.records import Acks
 from logstore.replication import LocalRegistry, Node
 from tests.broker.wire import Wire
+from tests.kit.inside import state_of
 from tests.kit.waiting import is_readable, wait_for
 from tests.replication.node.nodes import Cluster, Direct
 
@@ -206,7 +207,7 @@ def test_the_node_closed_first_answers_what_waits_and_the_broker_closes(cluster:
         (broker,) = wire.ask(m.MetadataRequest(topics=[]), 9).brokers
         assert broker.node_id == 1
         assert not produces._begun
-    assert not cluster.stores[1]["t"].log(0)._state.leads
+    assert not state_of(cluster.stores[1]["t"].log(0)).leads
 
 
 def test_the_broker_closed_first_leaves_nothing_behind(cluster: Served, dam: Dam) -> None:
@@ -560,7 +561,7 @@ def test_what_only_a_node_may_do_is_refused_with_what_to_call(cluster: Served) -
         )
         found = wire.ask(C(topics=[factor, replicated, placed]), 5).topics
         assert [each.error_code for each in found] == [38, 40, 39]
-        assert all("Node.create_topic()" in each.error_message for each in found)
+        assert all("Node.create_topic" in each.error_message for each in found)
         here = C.CreatableTopic(
             name="plain",
             num_partitions=-1,
@@ -570,9 +571,9 @@ def test_what_only_a_node_may_do_is_refused_with_what_to_call(cluster: Served) -
         (made,) = wire.ask(C(topics=[here]), 5).topics
         assert made.error_code == 0
         (grown,) = wire.ask(G(topics=[G.CreatePartitionsTopic(name="t", count=3)]), 1).results
-        assert (grown.error_code, "Node.create_topic()" in grown.error_message) == (37, True)
+        assert (grown.error_code, "Node.create_topic" in grown.error_message) == (37, True)
         (deleted,) = wire.ask(m.DeleteTopicsRequest(topic_names=["t"]), 5).responses
-        assert (deleted.error_code, "Node.delete_topic()" in deleted.error_message) == (44, True)
+        assert (deleted.error_code, "Node.delete_topic" in deleted.error_message) == (44, True)
         assert cluster.stores[1].topics() == ["plain", "t"]
         assert len(cluster.stores[1]["t"]) == 1
         assert produce(wire, -1) == (0, 0)
@@ -593,7 +594,7 @@ def test_no_client_makes_a_topic_with_replicas_a_plain_one(cluster: Served) -> N
             change = I.AlterableConfig(name="logstore.replicated", config_operation=operation, value=value)
             one = I.AlterConfigsResource(resource_type=2, resource_name="t", configs=[change])
             (refused,) = wire.ask(I(resources=[one]), 0).responses
-            assert (refused.error_code, "Node.create_topic()" in refused.error_message) == (40, True)
+            assert (refused.error_code, "Node.create_topic" in refused.error_message) == (40, True)
         assert produce(wire, -1) == (0, 0)
     assert cluster.stores[1]["t"].config.replicated
 

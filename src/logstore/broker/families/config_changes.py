@@ -182,7 +182,7 @@ def _change(served: Served, resource: _R, changes: Callable[[_R], _Changes], *, 
         now, value = served.is_replicated(name), wanted.pop(REPLICATED)
         if now != is_true(value) and REPLICATED in names:
             raise InvalidSettingError(
-                {REPLICATED: "is set by Node.create_topic() when a topic is made, and cannot be changed"}
+                {REPLICATED: "is set by Node.create_topic when a topic is made, and cannot be changed"}
             )
     if validate_only:
         served.host.topics_table.check_alter(name, wanted, served.host.disk_quota.check_alter)

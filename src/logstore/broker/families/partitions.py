@@ -56,7 +56,7 @@ def _grown(served: Served, topic: CreatePartitionsRequest.CreatePartitionsTopic,
             return _Grown(
                 name=name,
                 error_code=codes.INVALID_PARTITIONS,
-                error_message=f"topic {name!r} has replicas: it keeps the partitions that Node.create_topic() made",
+                error_message=f"topic {name!r} has replicas: it keeps the partitions that Node.create_topic made",
             )
         if assigned is not None and [list(each.broker_ids) for each in assigned] != [[node]] * more:
             return _Grown(

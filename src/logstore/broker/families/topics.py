@@ -30,7 +30,7 @@ from logstore.records import NewTopic
 from logstore.store.catalog.topic_list import TopicEntry
 from logstore.topic_names import INTERNAL, check_name
 
-_WITH_REPLICAS = "a topic with replicas is made by Node.create_topic() in a program of its cluster"
+_WITH_REPLICAS = "a topic with replicas is made by Node.create_topic in a program of its cluster"
 
 _Topic = MetadataResponse.MetadataResponseTopic
 _Partition = MetadataResponse.MetadataResponsePartition
@@ -325,7 +325,7 @@ def _deleted(
         if served.is_replicated(name):
             # The copy of this node alone: the others would stay, and this one would be made again.
             raise PolicyViolationError(
-                f"topic {name!r} has replicas: call Node.delete_topic() in a program of its cluster"
+                f"topic {name!r} has replicas: call Node.delete_topic in a program of its cluster"
             )
         served.store.delete_topic(name)
     except LogstoreError as error:
