@@ -197,9 +197,13 @@ class Served:
         found = None if replicas is None else replicas.partition(name, partition)
         return ReplicatedPartition(False) if found is None else found
 
-    def offline(self, nodes: Sequence[int]) -> list[int]:
-        """Return those of some nodes that no client can reach: the addresses of other nodes are not known here."""
-        return [each for each in nodes if each != self.node or self.host.replicas is None]
+    def offline(self, name: str, nodes: Sequence[int]) -> list[int]:
+        """Return those of a topic's nodes that no client can reach: the addresses of other nodes are not known here.
+
+        Nor does this one serve a topic with replicas once the store's node is closed.
+        """
+        is_served = self.host.replicas is not None or not self.is_replicated(name)
+        return [each for each in nodes if each != self.node or not is_served]
 
     def leader_told(self, name: str | None, partition: int, code: int) -> tuple[int, int] | None:
         """Return leader and epoch for an answer with an error code (KIP-951); None if it is not to be told."""

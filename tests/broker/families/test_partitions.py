@@ -124,6 +124,7 @@ def test_topics_are_described_in_the_order_of_their_names(two: Store, wire: Wire
     assert (topic.topic_id, topic.is_internal) == (two["a"].id, False)
     part = topic.partitions[1]
     assert (part.leader_id, list(part.replica_nodes), list(part.isr_nodes)) == (1, [1], [1])
+    assert list(part.offline_replicas) == []
 
 
 @pytest.mark.parametrize("limit", range(1, 7))

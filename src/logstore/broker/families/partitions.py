@@ -150,5 +150,5 @@ def _partition(served: Served, name: str, number: int) -> _Partition:
         isr_nodes=state.isr,
         eligible_leader_replicas=state.eligible,
         last_known_elr=() if state.leader >= 0 or state.last_leader < 0 else (state.last_leader,),
-        offline_replicas=served.offline(state.replicas),
+        offline_replicas=served.offline(name, state.replicas),
     )

@@ -124,7 +124,7 @@ def _replicated(served: Served, name: str, number: int, version: int) -> _Partit
         leader_epoch=state.leader_epoch,
         replica_nodes=replicas,
         isr_nodes=isr,
-        offline_replicas=served.offline(state.replicas),
+        offline_replicas=served.offline(name, state.replicas),
     )
 
 
