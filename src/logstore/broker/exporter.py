@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
-from logstore.broker.served import NODE, Served, TopicCounts
+from logstore.broker._counts import TopicCounts
+from logstore.broker.served import NODE, Served
 from logstore.errors import LogstoreError, MissingLibraryError
 from logstore.log import Log
 from logstore.protocol.generated.messages import REQUESTS
