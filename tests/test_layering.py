@@ -76,8 +76,10 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "logstore.broker.fetching": (
         "fetches",
         "_fetch answer",
+        "_steps",
         "_sessions",
         "_routes found",
+        "_fields",
     ),
     "logstore.batch": (
         "moments runs",

@@ -164,6 +164,6 @@ def test_both_ways_go_on_alike_with_a_session(
             assert one == other, (n, request)
             lengths.add(len(one))
     assert len(lengths) > 20, lengths
-    assert quick._requests.quick[1].answered_in_sessions > REQUESTS // 5
+    assert quick._requests._fetches.steps.answered > REQUESTS // 5
     assert len(quick._requests._fetches.sessions) == len(decoding._requests._fetches.sessions)
     assert counts_of(quick) == counts_of(decoding)

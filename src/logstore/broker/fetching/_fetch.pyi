@@ -1,9 +1,8 @@
-from collections.abc import Callable
 from typing import final
 
-from logstore.broker._loop import Answer, QuickRequests
+from logstore.broker._loop import QuickRequests
 from logstore.broker.fetching._routes import FetchRoutes
-from logstore.broker.fetching._sessions import FetchSessions, Plan
+from logstore.broker.fetching._steps import SessionSteps
 from logstore.broker.served import MOST_ITEMS as MOST_ITEMS
 from logstore.io._files import Files
 
@@ -14,8 +13,7 @@ class FetchAnswers(QuickRequests):
     def __init__(
         self,
         routes: FetchRoutes,
-        sessions: FetchSessions,
-        go_on: Callable[[Answer, int, int, int, int, int, int, Plan], None],
+        steps: SessionSteps,
         files: Files,
         most_open: int,
         most_bytes: int,
@@ -23,5 +21,3 @@ class FetchAnswers(QuickRequests):
     ) -> None: ...
     @property
     def answered(self) -> int: ...
-    @property
-    def answered_in_sessions(self) -> int: ...

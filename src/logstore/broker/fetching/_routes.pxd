@@ -4,7 +4,9 @@
 from libc.stdint cimport int64_t
 
 from logstore.broker._counts cimport TopicCounts
-from logstore.log._partition_log cimport PartitionLog
+from logstore.broker.fetching._fields cimport AskedFields
+from logstore.io._file_region cimport FileRegion
+from logstore.log._partition_log cimport Moment, PartitionLog
 
 
 cdef class FetchRoute:
@@ -14,6 +16,8 @@ cdef class FetchRoute:
     cdef int64_t _request             # the last one outside of a session that has named the partition
     cdef int64_t _size                # of the region for it; -1: none
     cdef bint _agrees(self, int64_t last_epoch, int64_t offset) except -1
+    cdef FileRegion look(self, const AskedFields *asked, int64_t left, int64_t size, bint committed,
+                         Moment *moment)
 
 
 cdef class FetchRoutes:

@@ -9,7 +9,9 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from logstore.broker._counts cimport TopicCounts
-from logstore.log._partition_log cimport PartitionLog
+from logstore.broker.fetching._fields cimport AskedFields
+from logstore.io._file_region cimport FileRegion
+from logstore.log._partition_log cimport Moment, PartitionLog
 
 from logstore.broker.served import end_of_epoch
 
@@ -27,6 +29,25 @@ cdef class FetchRoute:
             return offset <= self._log.end.value
         epoch, end = end_of_epoch(self._log_of_records, last_epoch)
         return epoch == last_epoch and offset <= end
+
+    cdef FileRegion look(self, const AskedFields *asked, int64_t left, int64_t size, bint committed,
+                         Moment *moment):
+        """Return what there is for an answer that has ``size`` bytes; None if nothing, or if it is not usual."""
+        cdef FileRegion region
+        moment.is_usual = False
+        if asked.epoch not in (-1, self._log.leader_epoch):
+            return None
+        if asked.last_epoch >= 0 and not self._agrees(asked.last_epoch, asked.offset):
+            return None
+        region = self._log.region_at(asked.offset, left, committed, moment)
+        if region is None or not moment.is_usual:
+            return None
+        if region.size > left and size:
+            return None  # only the first one of an answer is larger
+        if committed and (self._log_of_records._aborted_between(asked.offset, region.next_offset)
+                          or not self._log.is_in(moment)):
+            moment.is_usual = False
+        return region
 
 
 @cython.final

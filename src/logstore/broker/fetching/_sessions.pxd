@@ -5,7 +5,9 @@ from libc.stdint cimport int32_t, int64_t
 
 from logstore.broker.fetching._routes cimport FetchRoute
 from logstore.io._file_region cimport FileRegion
+from logstore.io._notifier cimport Notifier
 from logstore.log._partition_log cimport Moment
+from logstore.log.marks._watermark cimport Registration
 
 
 cdef class FetchedPartition:
@@ -28,8 +30,15 @@ cdef class FetchedPartition:
     cdef Moment _moment               # of the last look, as the rest
     cdef FileRegion _region
     cdef bint _has_list               # of aborted transactions, which is empty
+    cdef Registration _registration   # of the session's notifier; None: no step from bytes has waited yet
     cdef int _ask(self, int64_t epoch, int64_t offset, int64_t last_epoch, int64_t max_bytes) except -1
     cdef int _note(self, int64_t high_watermark, int64_t log_start) except -1
+
+
+cdef class SessionNotifier(Notifier):
+    cdef object _session              # weak: the registrations of a session refer to its notifier
+
+    cdef ClientFetchSession session(self)
 
 
 cdef class ClientFetchSession:
@@ -40,6 +49,10 @@ cdef class ClientFetchSession:
     cdef dict _known                  # (topic, partition) -> its partition
     cdef readonly double made_s
     cdef readonly double used_s
+    cdef SessionNotifier _notifier    # None: no step from bytes has waited yet
+    cdef object _step                 # from bytes, that waits; None: there is none
+    cdef object __weakref__
+    cdef int disarm(self) except -1
     cdef FetchedPartition find(self, bytes topic, int64_t partition)
     cdef int add(self, list added) except -1
     cdef int drop(self, list dropped) except -1

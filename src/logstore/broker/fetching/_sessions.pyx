@@ -8,9 +8,12 @@ of what a client fetches. Used by the loop's thread. No file, no socket.
 
 from base64 import urlsafe_b64decode
 import random
+import weakref
 
 cimport cython
 from libc.stdint cimport int32_t, int64_t
+
+from logstore.io._notifier cimport Notifier
 
 from logstore.clock import SYSTEM_CLOCK
 from logstore.protocol import codes
@@ -66,6 +69,23 @@ cdef class FetchedPartition:
 
 
 @cython.final
+cdef class SessionNotifier(Notifier):
+    """What wakes the loop for a session: it is registered with the mark of each of its partitions.
+
+    Registrations stay armed from one step of the session to the next: a step that waits behind others that told of
+    few partitions registers for those alone.
+    """
+
+    def __init__(self, ClientFetchSession session not None, group: NotifierGroup):
+        Notifier.__init__(self, group=group)
+        self._session = weakref.ref(session)
+
+    cdef ClientFetchSession session(self):
+        """Return the session; None if it has ended."""
+        return self._session()
+
+
+@cython.final
 cdef class ClientFetchSession:
     """What one client fetches, in the order in which its partitions take their turn.
 
@@ -98,6 +118,14 @@ cdef class ClientFetchSession:
                 if known is not None:
                     dropped.append(known)
         self.drop(dropped)
+
+    cdef int disarm(self) except -1:
+        """Wait for no mark."""
+        cdef FetchedPartition each
+        for each in self.partitions:
+            if each._registration is not None:
+                each._registration.disarm()
+        return 0
 
     cdef FetchedPartition find(self, bytes topic, int64_t partition):
         """Return a partition of the session; None if it is not in it."""

@@ -11,6 +11,7 @@ from logstore.broker.access.authorizer import AclOperation, ResourceType
 from logstore.broker.fetching._fetch import FetchAnswers
 from logstore.broker.fetching._routes import FetchRoute, FetchRoutes
 from logstore.broker.fetching._sessions import FetchedPartition, FetchSessions, Plan
+from logstore.broker.fetching._steps import SessionSteps
 from logstore.broker.fetching.answer import pieces_of
 from logstore.broker.fetching.found import FoundPartition
 from logstore.broker.served import Served, end_of_epoch, epoch_error, id_text
@@ -94,11 +95,13 @@ class Fetches:
         # More than the cache keeps open are pinned by answers on their way; the rest is for sockets and for logs.
         self._most_open = self._files.descriptor_limit * 5 // 4
         self.sessions = FetchSessions(served.config.max_incremental_fetch_session_cache_slots)
+        routes = FetchRoutes(self._route_to, served.table)
+        #: The steps of sessions that take no message object.
+        self.steps = SessionSteps(self.sessions, routes, self._go_on, self._files, self._most_open)
         #: The fetches that take no message object: the loop asks it first.
         self.quick = FetchAnswers(
-            FetchRoutes(self._route_to, served.table),
-            self.sessions,
-            self._go_on,
+            routes,
+            self.steps,
             self._files,
             self._most_open,
             self._most_bytes,
@@ -133,11 +136,14 @@ class Fetches:
         max_bytes: int,
         isolation_level: int,
         plan: Plan,
+        was_parked: bool,
     ) -> None:
         """Go on with a fetch whose session has what it has changed, since its answer is not a usual one."""
-        self._open_and_begin(
-            _Asked(answer, version, correlation_id, max_wait_ms, min_bytes, max_bytes, isolation_level, plan)
-        )
+        asked = _Asked(answer, version, correlation_id, max_wait_ms, min_bytes, max_bytes, isolation_level, plan)
+        if was_parked:
+            self._begin(asked)
+        else:
+            self._open_and_begin(asked)
 
     def _open_and_begin(self, asked: _Asked) -> None:
         closed = self._closed_logs(asked)
@@ -156,6 +162,8 @@ class Fetches:
 
     def notified(self, notifier: Notifier) -> None:
         """Look at a parked fetch: a mark that it waits for has moved."""
+        if self.steps.notified(notifier):
+            return
         parked = self._parked.get(notifier)
         if parked is not None:
             self._look(notifier, parked)
@@ -163,7 +171,8 @@ class Fetches:
     def closed(self, connection: ClientConnection) -> None:
         """Forget the fetches of a connection."""
         for notifier in list(connection.state or ()):
-            self._unpark(notifier, self._parked[notifier])
+            if not self.steps.closed(notifier):
+                self._unpark(notifier, self._parked[notifier])
 
     def _denied(self, request: Request, message: FetchRequest, asked: _Asked) -> frozenset[str | None]:
         rights = self._served.rights(request.client_id, asked.answer.connection)
