@@ -35,12 +35,6 @@ cdef class FetchedPartition:
     cdef int _note(self, int64_t high_watermark, int64_t log_start) except -1
 
 
-cdef class SessionNotifier(Notifier):
-    cdef object _session              # weak: the registrations of a session refer to its notifier
-
-    cdef ClientFetchSession session(self)
-
-
 cdef class ClientFetchSession:
     cdef readonly int64_t number
     cdef readonly bint by_id
@@ -49,7 +43,7 @@ cdef class ClientFetchSession:
     cdef dict _known                  # (topic, partition) -> its partition
     cdef readonly double made_s
     cdef readonly double used_s
-    cdef SessionNotifier _notifier    # None: no step from bytes has waited yet
+    cdef Notifier _notifier           # None: no step from bytes has waited yet
     cdef object _step                 # from bytes, that waits; None: there is none
     cdef object __weakref__
     cdef int disarm(self) except -1

@@ -3,7 +3,6 @@ from typing import Final, final
 
 from logstore.broker.fetching.found import FoundPartition
 from logstore.clock import Clock
-from logstore.io._notifier import Notifier, NotifierGroup
 from logstore.protocol.generated.messages import FetchRequest
 
 IDLE_S: Final[float]
@@ -33,12 +32,6 @@ class FetchedPartition:
     def partition_max_bytes(self) -> int: ...
     def tell(self, found: FoundPartition) -> bool:
         """Record what an answer says; return whether it says anything that the client does not know."""
-
-@final
-class SessionNotifier(Notifier):
-    """What wakes the loop for a session: it is registered with the mark of each of its partitions."""
-
-    def __init__(self, session: ClientFetchSession, group: NotifierGroup) -> None: ...
 
 @final
 class ClientFetchSession:

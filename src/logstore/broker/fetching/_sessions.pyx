@@ -8,12 +8,9 @@ of what a client fetches. Used by the loop's thread. No file, no socket.
 
 from base64 import urlsafe_b64decode
 import random
-import weakref
 
 cimport cython
 from libc.stdint cimport int32_t, int64_t
-
-from logstore.io._notifier cimport Notifier
 
 from logstore.clock import SYSTEM_CLOCK
 from logstore.protocol import codes
@@ -66,23 +63,6 @@ cdef class FetchedPartition:
         # After an error the client is told the marks again.
         self._note(-1 if found.code else found.high_watermark, found.log_start_offset)
         return is_news
-
-
-@cython.final
-cdef class SessionNotifier(Notifier):
-    """What wakes the loop for a session: it is registered with the mark of each of its partitions.
-
-    Registrations stay armed from one step of the session to the next: a step that waits behind others that told of
-    few partitions registers for those alone.
-    """
-
-    def __init__(self, ClientFetchSession session not None, group: NotifierGroup):
-        Notifier.__init__(self, group=group)
-        self._session = weakref.ref(session)
-
-    cdef ClientFetchSession session(self):
-        """Return the session; None if it has ended."""
-        return self._session()
 
 
 @cython.final

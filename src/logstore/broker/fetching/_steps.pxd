@@ -26,6 +26,7 @@ cdef class SessionSteps:
     cdef object _go_on                # called with a request whose session has changed
     cdef Files _files
     cdef int64_t _most_open           # descriptors: beyond it an answer brings one region only
+    cdef object _notified             # notifier -> its session, as long as that is in use
     cdef readonly int64_t answered
     cdef readonly int64_t parked
     cdef ClientFetchSession session_of(self, Reader r, const Head *head, int64_t number, int64_t epoch)

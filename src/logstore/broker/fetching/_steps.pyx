@@ -7,6 +7,8 @@ goes on in `fetches` behind that change. An answer has the bytes that `fetches` 
 thread.
 """
 
+import weakref
+
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
@@ -17,9 +19,7 @@ from logstore.broker.fetching._fields cimport (
     put_topic, read_partition, set_size,
 )
 from logstore.broker.fetching._routes cimport FetchRoute, FetchRoutes
-from logstore.broker.fetching._sessions cimport (
-    ClientFetchSession, FetchedPartition, FetchSessions, Plan, SessionNotifier,
-)
+from logstore.broker.fetching._sessions cimport ClientFetchSession, FetchedPartition, FetchSessions, Plan
 from logstore.io._files cimport Files
 from logstore.io._notifier cimport Notifier
 from logstore.log.marks._watermark cimport Registration, Watermark
@@ -43,6 +43,7 @@ cdef class SessionSteps:
                  Files files not None, int64_t most_open):
         self._sessions, self._routes, self._go_on = sessions, routes, go_on
         self._files, self._most_open = files, most_open
+        self._notified = weakref.WeakValueDictionary()
 
     cdef ClientFetchSession session_of(self, Reader r, const Head *head, int64_t number, int64_t epoch):
         """Return the session whose next step a request is; None if that is not usual. Nothing is changed."""
@@ -142,7 +143,8 @@ cdef class SessionSteps:
         cdef ClientFetchSession session = plan.session
         cdef Loop loop = answer.connection._loop
         if session._notifier is None:
-            session._notifier = SessionNotifier(session, loop.group)
+            session._notifier = Notifier(group=loop.group)
+            self._notified[session._notifier] = session
         self.parked += 1
         session._step = step
         step._steps, step._answer, step._head, step._plan = self, answer, head[0], plan
@@ -197,23 +199,21 @@ cdef class SessionSteps:
 
     def notified(self, notifier: Notifier) -> bool:
         """Look at the step that waits for a notifier; False if it is not that of a session."""
-        cdef ClientFetchSession session
-        if not isinstance(notifier, SessionNotifier):
+        cdef ClientFetchSession session = self._notified.get(notifier)
+        if session is None:
             return False
-        session = (<SessionNotifier>notifier).session()
-        if session is not None and session._step is not None:
+        if session._step is not None:
             self._look_again(session._step, False)
-        elif session is not None:
+        else:
             session.disarm()  # each append to its partitions would wake the loop for nothing
         return True
 
     def closed(self, notifier: Notifier) -> bool:
         """Forget the step that waits for a notifier: its connection has closed; False as `notified`."""
-        cdef ClientFetchSession session
-        if not isinstance(notifier, SessionNotifier):
+        cdef ClientFetchSession session = self._notified.get(notifier)
+        if session is None:
             return False
-        session = (<SessionNotifier>notifier).session()
-        if session is not None and session._step is not None:
+        if session._step is not None:
             self._unpark(session._step)
             session.disarm()
         return True
