@@ -57,11 +57,11 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "logstore.broker": (
         "broker",
         "exporter requests",
-        "families fetch produce",
-        "_fetch fetch_answer _produce",
-        "fetch_sessions served",
+        "families fetching produce",
+        "_produce",
+        "served",
         "access",
-        "_loop _wire",
+        "_counts _loop _wire",
     ),
     "logstore.broker.access": (
         "rights",
@@ -72,6 +72,14 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "config_changes",
         "configs partitions",
         "cluster described elections log_dirs offsets producers records",
+    ),
+    "logstore.broker.fetching": (
+        "fetches",
+        "_fetch answer",
+        "_steps",
+        "_sessions",
+        "_routes found",
+        "_fields",
     ),
     "logstore.batch": (
         "moments runs",

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import pytest
 
-from benchmarks.brokers import bare, consumers, embedded, load, rolls
+from benchmarks.brokers import bare, consumers, embedded, load, rolls, sessions
 from benchmarks.brokers.load import Connection, Took
 from benchmarks.processes import rss_mb
 from logstore.protocol.generated.messages import InitProducerIdRequest, InitProducerIdResponse
@@ -190,6 +190,7 @@ def main() -> None:
                 connection.delete(*(topic for work in works for topic in topics_of(work, number)))
                 connection.close()
         _print_works(works, found)
+        _print_sessions(peers)
         _print_round_trips(peers)
         _print_beside_rolls(peers)
         _print_with_consumers(peers, given.rounds)
@@ -255,6 +256,13 @@ def _print(
     print(f"{name:19} logstore {texts[0]}; {peer} {texts[1]}")
     bars = ", ".join(filter(None, wanted)) or "-"
     print(f"{'':19} {peer}'s CPU over ours {cpu:.2f}, our MB/s over its {speed:.2f} (wanted {bars})")
+
+
+def _print_sessions(peers: list[Peer]) -> None:
+    for session in sessions.SESSIONS:
+        for peer in peers:
+            found = sessions.step_us(peer.bootstrap, session, 0, peer.pid)
+            print(f"{peer.name:9} step of a fetch session, {session.name}: {found:.0f} us of CPU")
 
 
 def _print_round_trips(peers: list[Peer]) -> None:

@@ -14,7 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 from logstore.accumulator.acknowledging import ReplicatedPartition
-from logstore.broker.served import Served, TopicCounts
+from logstore.broker._counts import TopicCounts
+from logstore.broker.served import Served
 from logstore.errors import LogstoreError, MissingLibraryError, UnknownTopicError
 from logstore.log import Log
 from logstore.protocol.generated.messages import REQUESTS

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from logstore.broker import fetch, produce
+from logstore.broker import produce
 from logstore.broker._loop import Answer, ClientConnection
 from logstore.broker.families import (
     cluster,
@@ -23,6 +23,7 @@ from logstore.broker.families import (
     records,
     topics,
 )
+from logstore.broker.fetching.fetches import Fetches
 from logstore.broker.served import MOST_ITEMS, Served
 from logstore.errors import UnsupportedVersionError
 from logstore.io._notifier import Notifier
@@ -78,7 +79,7 @@ class RequestHandler:
 
     def __init__(self, served: Served) -> None:
         self._served = served
-        self._fetches = fetch.Fetches(served)
+        self._fetches = Fetches(served)
         self._produces = produce.Produces(served)
         #: The requests that the loop asks before this handler.
         self.quick = (self._produces.turn, self._fetches.quick)

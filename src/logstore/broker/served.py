@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
 from logstore.accumulator.acknowledging import ReplicaSource, ReplicatedPartition
+from logstore.broker._counts import TopicCounts
 from logstore.broker.access.authorizer import ANONYMOUS, Authorizer, ClientIdentity
 from logstore.broker.access.rights import Rights
 from logstore.config.broker import BrokerConfig
@@ -48,18 +49,6 @@ _POOL = 4
 def id_text(topic_id: bytes) -> str:
     """Return the 16 bytes of a topic's id as Kafka's text form of it."""
     return base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
-
-
-class TopicCounts:
-    """What has been fetched from one topic, and what was refused: plain numbers, changed by the loop's thread."""
-
-    __slots__ = ("bytes_out", "failed_fetches", "failed_produces", "fetches")
-
-    def __init__(self) -> None:
-        self.fetches = 0  #: of one partition each
-        self.failed_fetches = 0
-        self.bytes_out = 0
-        self.failed_produces = 0  #: of one partition each
 
 
 class Served:
@@ -198,7 +187,7 @@ class Served:
         return ReplicatedPartition(False) if found is None else found
 
     def offline(self, name: str, nodes: Sequence[int]) -> list[int]:
-        """Return those of a topic's nodes that no client can reach: the addresses of other nodes are not known here.
+        """Return those of a topic's nodes that no client can reach: addresses of other nodes are not known here.
 
         Nor does this one serve a topic with replicas once the store's node is closed.
         """

@@ -8,11 +8,14 @@ partition with replicas, of which the store's node tells another notifier. Used 
 from __future__ import annotations
 
 from logstore.accumulator.acknowledging import ReplicaSource
-from logstore.broker._fetch import FetchAnswers, FetchRoute
 from logstore.broker._loop import Answer, ClientConnection
 from logstore.broker.access.authorizer import AclOperation, ResourceType
-from logstore.broker.fetch_answer import pieces_of
-from logstore.broker.fetch_sessions import AskedPartition, FetchSessions, FoundPartition, Plan
+from logstore.broker.fetching._fetch import FetchAnswers
+from logstore.broker.fetching._routes import FetchRoute, FetchRoutes
+from logstore.broker.fetching._sessions import FetchedPartition, FetchSessions, Plan
+from logstore.broker.fetching._steps import SessionSteps
+from logstore.broker.fetching.answer import pieces_of
+from logstore.broker.fetching.found import FoundPartition
 from logstore.broker.served import Served, end_of_epoch, epoch_error, id_text
 from logstore.errors import LogstoreError, OffsetOutOfRangeError
 from logstore.io._notifier import Notifier
@@ -33,7 +36,7 @@ _UNKNOWN = (codes.UNKNOWN_TOPIC_ID, codes.UNKNOWN_TOPIC_OR_PARTITION)
 _DENIED = FoundPartition(codes.TOPIC_AUTHORIZATION_FAILED, aborted=())
 _LAST = {codes.UNKNOWN_TOPIC_ID: 0, codes.UNKNOWN_TOPIC_OR_PARTITION: 1, codes.TOPIC_AUTHORIZATION_FAILED: 1}
 
-_Found = list[tuple[AskedPartition, FoundPartition]]
+_Found = list[tuple[FetchedPartition, FoundPartition]]
 
 
 class _Asked:
@@ -41,39 +44,51 @@ class _Asked:
 
     __slots__ = (
         "answer",
+        "correlation_id",
         "denied",
         "is_follower",
         "isolation",
         "led",
         "max_bytes",
-        "message",
+        "max_wait_ms",
+        "min_bytes",
         "plan",
         "registrations",
-        "request",
         "timer",
+        "version",
     )
 
     def __init__(
-        self, request: Request, message: FetchRequest, plan: Plan, answer: Answer, most_bytes: int
+        self,
+        answer: Answer,
+        version: int,
+        correlation_id: int,
+        max_wait_ms: int,
+        min_bytes: int,
+        max_bytes: int,
+        isolation_level: int,
+        plan: Plan,
+        *,
+        is_follower: bool = False,
     ) -> None:
-        self.request = request
-        self.message = message
-        self.plan = plan
         self.answer = answer
-        self.isolation = Isolation.READ_COMMITTED if message.isolation_level == 1 else Isolation.READ_UNCOMMITTED
-        self.max_bytes = min(message.max_bytes, most_bytes) if message.max_bytes > 0 else most_bytes
-        #: Of a broker that would copy. The nodes of a cluster copy by their own transport.
-        self.is_follower = max(message.replica_id, message.replica_state.replica_id) >= 0
+        self.version = version
+        self.correlation_id = correlation_id
+        self.max_wait_ms = max_wait_ms
+        self.min_bytes = min_bytes
+        self.max_bytes = max_bytes
+        self.isolation = Isolation.READ_COMMITTED if isolation_level == 1 else Isolation.READ_UNCOMMITTED
+        self.plan = plan
+        self.is_follower = is_follower  #: a broker that would copy; the nodes of a cluster copy by their own transport
         self.denied: frozenset[str | None] = frozenset()  #: topics that the client may not read
         self.led: list[tuple[str, int]] = []  #: the partitions with replicas, while it is parked
         self.registrations: list[Registration] = []
         self.timer: list[object] = []
 
     def complete(self, found: _Found) -> None:
-        version, correlation_id = self.request.version, self.request.correlation_id
         told = self.plan.to_tell(found)
         self.answer.complete(
-            pieces_of(version, correlation_id, told, code=self.plan.code, session_id=self.plan.session_id)
+            pieces_of(self.version, self.correlation_id, told, code=self.plan.code, session_id=self.plan.session_id)
         )
 
 
@@ -89,17 +104,59 @@ class Fetches:
         self._files = served.host.files
         # More than the cache keeps open are pinned by answers on their way; the rest is for sockets and for logs.
         self._most_open = self._files.descriptor_limit * 5 // 4
-        #: The fetches that take no message object: the loop asks it first.
-        self.quick = FetchAnswers(self._route_to, served.table, self._files, self._most_open, self._most_bytes)
         self.sessions = FetchSessions(served.config.max_incremental_fetch_session_cache_slots)
+        routes = FetchRoutes(self._route_to, served.table)
+        #: The steps of sessions that take no message object.
+        self.steps = SessionSteps(self.sessions, routes, self._go_on, self._files, self._most_open)
+        #: The fetches that take no message object: the loop asks it first.
+        self.quick = FetchAnswers(
+            routes,
+            self.steps,
+            self._files,
+            self._most_open,
+            self._most_bytes,
+            asks_rights=served.authorizer is not None,
+        )
 
     def fetch(self, request: Request, answer: Answer) -> None:
         """Answer a fetch, or park it; a partition whose log is not open is opened by the pool first."""
         message = request.message
         assert isinstance(message, FetchRequest)
-        asked = _Asked(request, message, self.sessions.plan(message, request.version), answer, self._most_bytes)
+        asked = _Asked(
+            answer,
+            request.version,
+            request.correlation_id,
+            message.max_wait_ms,
+            message.min_bytes,
+            min(message.max_bytes, self._most_bytes) if message.max_bytes > 0 else self._most_bytes,
+            message.isolation_level,
+            self.sessions.plan(message, request.version),
+            is_follower=max(message.replica_id, message.replica_state.replica_id) >= 0,
+        )
         if self._served.authorizer is not None:
-            asked.denied = self._denied(asked)
+            asked.denied = self._denied(request, asked)
+        self._open_and_begin(asked)
+
+    def _go_on(
+        self,
+        answer: Answer,
+        version: int,
+        correlation_id: int,
+        max_wait_ms: int,
+        min_bytes: int,
+        max_bytes: int,
+        isolation_level: int,
+        plan: Plan,
+        was_parked: bool,
+    ) -> None:
+        """Go on with a fetch whose session has what it has changed, since its answer is not a usual one."""
+        asked = _Asked(answer, version, correlation_id, max_wait_ms, min_bytes, max_bytes, isolation_level, plan)
+        if was_parked:
+            self._begin(asked)
+        else:
+            self._open_and_begin(asked)
+
+    def _open_and_begin(self, asked: _Asked) -> None:
         closed = self._closed_logs(asked)
         if not closed:
             self._begin(asked)
@@ -112,10 +169,12 @@ class Fetches:
                 except LogstoreError:
                     continue  # the answer says why
 
-        self._served.run(answer.connection, open_logs, lambda _: self._begin(asked))
+        self._served.run(asked.answer.connection, open_logs, lambda _: self._begin(asked))
 
     def notified(self, notifier: Notifier) -> None:
         """Look at a parked fetch: a mark that it waits for has moved."""
+        if self.steps.notified(notifier):
+            return
         parked = self._parked.get(notifier)
         if parked is not None:
             self._look(notifier, parked)
@@ -133,10 +192,11 @@ class Fetches:
     def closed(self, connection: ClientConnection) -> None:
         """Forget the fetches of a connection."""
         for notifier in list(connection.state or ()):
-            self._unpark(notifier, self._parked[notifier])
+            if not self.steps.closed(notifier):
+                self._unpark(notifier, self._parked[notifier])
 
-    def _denied(self, asked: _Asked) -> frozenset[str | None]:
-        rights = self._served.rights(asked.request.client_id, asked.answer.connection)
+    def _denied(self, request: Request, asked: _Asked) -> frozenset[str | None]:
+        rights = self._served.rights(request.client_id, asked.answer.connection)
         names = frozenset(self._name(each) for each in asked.plan.wanted)
         if asked.is_follower:
             return frozenset() if rights.on_cluster(AclOperation.CLUSTER_ACTION) else names
@@ -154,11 +214,12 @@ class Fetches:
             return None
         if log is None:
             return None
-        counts, replicated = self._served.counts_of(name), log.maintenance.config.replicated
-        return FetchRoute(log._state, log._aborted_between, counts, replicated)
+        if log.maintenance.config.replicated:
+            return None  # whether this node leads it is asked each time
+        return FetchRoute(log._state, log, self._served.counts_of(name))
 
-    def _name(self, wanted: AskedPartition) -> str | None:
-        return wanted.topic or self._served.name_of(wanted.topic_id)
+    def _name(self, wanted: FetchedPartition) -> str | None:
+        return wanted.name or self._served.name_of(wanted.topic_id)
 
     def _closed_logs(self, asked: _Asked) -> list[tuple[str, int]]:
         closed = []
@@ -167,8 +228,8 @@ class Fetches:
             if name is None or name in asked.denied:
                 continue
             try:
-                if self._served.find_open(name, each.asked.partition) is None:
-                    closed.append((name, each.asked.partition))
+                if self._served.find_open(name, each.partition) is None:
+                    closed.append((name, each.partition))
             except LogstoreError:
                 continue
         return closed
@@ -177,12 +238,11 @@ class Fetches:
         if asked.answer.is_done:
             return
         found, size, must_answer = self._find(asked)
-        message = asked.message
-        if must_answer or size >= message.min_bytes or message.max_wait_ms <= 0 or not asked.plan.wanted:
+        if must_answer or size >= asked.min_bytes or asked.max_wait_ms <= 0 or not asked.plan.wanted:
             self._complete(asked, found)
             return
         notifier = Notifier(group=self._served.loop.group)
-        wait_s = min(message.max_wait_ms, _MAX_WAIT_MS) / 1000
+        wait_s = min(asked.max_wait_ms, _MAX_WAIT_MS) / 1000
         asked.timer = self._served.loop.call_later(wait_s, lambda: self._time_out(notifier))
         self._parked[notifier] = asked
         connection = asked.answer.connection
@@ -206,16 +266,16 @@ class Fetches:
         asked.registrations, asked.led = [], []
         for each in asked.plan.wanted:
             name = self._name(each)
-            log = self._log(name, each.asked.partition)
+            log = self._log(name, each.partition)
             if log is None:
                 continue
             if name is not None and log.maintenance.config.replicated:
-                asked.led.append((name, each.asked.partition))
+                asked.led.append((name, each.partition))
             mark = log._end_mark(asked.isolation)
             registration = Registration(mark, notifier)
             asked.registrations.append(registration)
             # What was found was too little: only a mark beyond what is there now brings more.
-            if not registration.arm_for(max(mark.value, each.asked.fetch_offset) + 1):
+            if not registration.arm_for(max(mark.value, each.fetch_offset) + 1):
                 notifier.notify()
                 return
         if asked.led:
@@ -234,7 +294,7 @@ class Fetches:
 
     def _look(self, notifier: Notifier, asked: _Asked, *, is_over: bool = False) -> None:
         found, size, must_answer = self._find(asked)
-        if is_over or must_answer or size >= asked.message.min_bytes:
+        if is_over or must_answer or size >= asked.min_bytes:
             self._unpark(notifier, asked)
             self._complete(asked, found)
         else:
@@ -262,7 +322,7 @@ class Fetches:
         """Return what there is now, its size in bytes, and whether something asks for an answer at once."""
         size, is_urgent, found = 0, False, []
         for each in asked.plan.wanted:
-            most = max(min(asked.max_bytes - size, each.asked.partition_max_bytes), 0)
+            most = max(min(asked.max_bytes - size, each.partition_max_bytes), 0)
             if size and self._files.open_descriptors > self._most_open:
                 most = 0  # the next fetch brings the rest
             if asked.denied and self._name(each) in asked.denied:
@@ -277,9 +337,9 @@ class Fetches:
         return found, size, is_urgent
 
     def _of_partition(
-        self, wanted: AskedPartition, max_bytes: int, at_least_one: bool, isolation: Isolation, is_follower: bool
+        self, asked: FetchedPartition, max_bytes: int, at_least_one: bool, isolation: Isolation, is_follower: bool
     ) -> FoundPartition:
-        name, asked = self._name(wanted), wanted.asked
+        name = self._name(asked)
         if name is None:
             return FoundPartition(codes.UNKNOWN_TOPIC_ID, aborted=())
         try:
@@ -319,7 +379,7 @@ class Fetches:
         )
 
 
-def _divergence(log: Log, asked: FetchRequest.FetchPartition) -> tuple[int, int] | None:
+def _divergence(log: Log, asked: FetchedPartition) -> tuple[int, int] | None:
     """Return where the log leaves the one that a client has read, by the epoch of its last batch (KIP-595)."""
     if asked.last_fetched_epoch < 0:
         return None

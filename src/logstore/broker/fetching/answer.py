@@ -5,22 +5,23 @@ Kafka protocol guide, "Fetch Response". Bytes only; used by the loop's thread.
 
 from __future__ import annotations
 
-import base64
 import struct
 from itertools import groupby
 
-from logstore.broker.fetch_sessions import BY_ID, AskedPartition, FoundPartition
+from logstore.broker.fetching._sessions import FetchedPartition
+from logstore.broker.fetching.found import FoundPartition
 from logstore.io._file_region import FileRegion
 
 _FLEXIBLE = 12
 #: The version from which on Kafka tells the leader to a client that has asked another node.
 _LEADERS = 16
+_BY_ID = 13
 
 
 def pieces_of(
     version: int,
     correlation_id: int,
-    found: list[tuple[AskedPartition, FoundPartition]],
+    found: list[tuple[FetchedPartition, FoundPartition]],
     *,
     code: int = 0,
     session_id: int = 0,
@@ -33,13 +34,13 @@ def pieces_of(
     if version >= 7:
         out += struct.pack(">hi", code, session_id)
     # A topic may come more than once: its partitions keep the order of their turns.
-    topics = [(key, list(group)) for key, group in groupby(found, lambda each: (each[0].topic, each[0].topic_id))]
+    topics = [(key, list(group)) for key, group in groupby(found, lambda each: each[0].topic)]
     out += _count(len(topics), flexible)
-    for (name, topic_id), partitions in topics:
-        out += _topic(name, topic_id, version)
+    for topic, partitions in topics:
+        out += _topic(topic, version)
         out += _count(len(partitions), flexible)
         for wanted, each in partitions:
-            _put_partition(out, wanted.asked.partition, each, version)
+            _put_partition(out, wanted.partition, each, version)
             if each.region is not None:
                 pieces += [bytes(out), each.region]
                 out = bytearray()
@@ -57,11 +58,10 @@ def pieces_of(
     return pieces
 
 
-def _topic(name: str, topic_id: str, version: int) -> bytes:
-    if version >= BY_ID:
-        return base64.urlsafe_b64decode(topic_id + "==") if topic_id else bytes(16)
-    data = name.encode()
-    return (_count(len(data), True) if version >= _FLEXIBLE else struct.pack(">h", len(data))) + data
+def _topic(topic: bytes, version: int) -> bytes:
+    if version >= _BY_ID:
+        return topic
+    return (_count(len(topic), True) if version >= _FLEXIBLE else struct.pack(">h", len(topic))) + topic
 
 
 def _put_partition(out: bytearray, partition: int, found: FoundPartition, version: int) -> None:

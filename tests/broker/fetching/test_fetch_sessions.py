@@ -7,7 +7,8 @@ import random
 import pytest
 
 from logstore.broker import Broker
-from logstore.broker.fetch_sessions import IDLE_S, FetchSessions, FoundPartition
+from logstore.broker.fetching._sessions import IDLE_S, FetchSessions
+from logstore.broker.fetching.found import FoundPartition
 from logstore.protocol.generated.messages import FetchRequest, FetchResponse
 from logstore.store import Store
 from logstore.testing import ManualClock

@@ -1,0 +1,169 @@
+"""A step of a session that is answered from its bytes gets, and leaves, what the decoded one does."""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+
+from logstore.broker import Broker
+from logstore.broker.requests import FAMILIES, FETCH
+from logstore.protocol.frames import encode_request
+from logstore.protocol.generated.messages import FetchRequest
+from logstore.store import Store
+from tests.broker.fetching.twins import (
+    DELETED,
+    NAMES,
+    REQUESTS,
+    SEED,
+    UNKNOWN_ID,
+    Choices,
+    counts_of,
+    spoiled,
+)
+from tests.broker.wire import Wire
+
+VERSIONS = range(7, FAMILIES[FETCH].max_version + 1)
+CLIENTS = 3
+
+
+class SessionOfTwo:
+    """A client with a session in each of two brokers."""
+
+    def __init__(self) -> None:
+        self.numbers = [0, 0]
+        self.epoch = 0
+        self.is_usual = True
+
+    def learn(self, answers: list[bytes], version: int) -> list[bytes]:
+        """Take the next epoch, if the brokers did; return the answers without the numbers of the sessions."""
+        at = 10 + (version >= 12)  # behind correlation id, throttle time and error
+        plain = []
+        found = []
+        for n, answer in enumerate(answers):
+            code, number = struct.unpack_from(">hi", answer, at - 2)
+            known = self.numbers[n]
+            found.append((code, number))
+            is_ours = number != 0 and (self.epoch == 0 or number == known)
+            plain.append(answer[:at] + (b"ours" if is_ours else b"none") + answer[at + 4 :])
+        if found[0][0] == 0:
+            self.numbers = [number for _, number in found]
+            self.epoch = self.epoch + 1 if all(self.numbers) else 0
+        return plain
+
+
+def topics_of(
+    rng: Random, choose: Choices, version: int, store: Store, ids: dict[str, str], most: int
+) -> Iterator[FetchRequest.FetchTopic]:
+    for name in rng.choices(NAMES[:-1] if choose.is_usual else NAMES, k=choose.of(range(most + 1), [0])):
+        partitions = []
+        for _ in range(rng.choice([1, 1, 2])):
+            partition = choose.of([0, 1], [2, 5, -1])
+            start, end = DELETED, 80
+            if name in ids and 0 <= partition < 2:
+                log = store[name].log(partition)
+                start, end = log.log_start_offset, rng.choice([log.high_watermark, log.last_stable_offset])
+            partitions.append(
+                FetchRequest.FetchPartition(
+                    partition=partition,
+                    current_leader_epoch=choose.of([-1, -1, 0], [3]),
+                    fetch_offset=choose.of([end, end, end, end - 1, rng.randrange(start, end)], [0, 1_000, -1]),
+                    last_fetched_epoch=choose.of([-1, 0], [2, 3]) if version >= 12 else -1,
+                    partition_max_bytes=choose.of([100, 700, 1 << 20], [0, -1]),
+                )
+            )
+        topic = FetchRequest.FetchTopic(partitions=partitions)
+        if version >= 13:
+            topic.topic_id = ids.get(name, UNKNOWN_ID)
+        else:
+            topic.topic = name
+        yield topic
+
+
+def step_of(
+    rng: Random, version: int, store: Store, ids: dict[str, str], epoch: int, is_usual: bool
+) -> FetchRequest:
+    """Return a request that begins or goes on with a session."""
+    choose = Choices(rng)
+    choose.is_usual = is_usual
+    request = FetchRequest(
+        replica_id=-1,
+        max_wait_ms=rng.choice([0, 1]),
+        min_bytes=choose.of([0, 1], [1_000]),
+        max_bytes=choose.of([500, 1 << 20], [0, 1]),
+        isolation_level=rng.choice([0, 0, 1]),
+        session_epoch=epoch,
+        topics=list(topics_of(rng, choose, version, store, ids, 2 if epoch else 6)),
+    )
+    if version >= 11:
+        request.rack_id = choose.of(["", "east"], ["größte"])
+    if epoch and rng.random() < 0.2:
+        for name in rng.choices(NAMES, k=rng.choice([1, 1, 2])):
+            forgotten = FetchRequest.ForgottenTopic(partitions=rng.choices([0, 1, 5], k=rng.choice([0, 1, 2])))
+            if version >= 13:
+                forgotten.topic_id = ids.get(name, UNKNOWN_ID)
+            else:
+                forgotten.topic = name
+            request.forgotten_topics_data = [*request.forgotten_topics_data, forgotten]
+    return request
+
+
+def changed(rng: Random, store: Store, n: int) -> None:
+    """Append to some partitions; sometimes make a topic, begin an epoch, or delete records."""
+    for name in rng.sample(NAMES[:-1], k=rng.choice([0, 0, 1, 2])):
+        partition = rng.randrange(2)
+        log = store[name].log(partition)
+        log.append([b"v" * rng.randrange(60)] * rng.randrange(1, 3))
+        if name != "plain" and log.high_watermark < log.log_end_offset:
+            log.replica.advance_high_watermark(rng.randrange(log.high_watermark, log.log_end_offset) + 1)
+    if n % 97 == 50:
+        store.create_topic(f"made-{n}")
+    if n == 400:
+        store["plain"].log(1).replica.begin_epoch(2)
+    if n % 150 == 149:
+        store["mixed"].log(0).delete_before(DELETED + n // 60)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_both_ways_go_on_alike_with_a_session(
+    store: Store, quick: Broker, decoding: Broker, topics: dict[str, str], version: int
+) -> None:
+    rng = Random(SEED + version)
+    clients = [SessionOfTwo() for _ in range(CLIENTS)]
+    lengths = set()
+    with contextlib.ExitStack() as stack:
+        wires = [stack.enter_context(Wire(broker)) for broker in (quick, decoding)]
+        for n in range(REQUESTS):
+            changed(rng, store, n)
+            client = rng.choice(clients)
+            if client.epoch == 0 or rng.random() < 0.06:
+                client.epoch = 0  # it begins again; the old session stays
+                client.is_usual = rng.random() < 0.8
+            epoch = client.epoch if rng.random() < 0.97 else client.epoch + rng.choice([1, -1])
+            request = step_of(rng, version, store, topics, max(epoch, -1), client.is_usual and rng.random() < 0.97)
+            correlation_id = rng.getrandbits(31)
+            spoils = rng.random() < 0.1
+            state = rng.getstate()
+            answers = []
+            for wire, number in zip(wires, client.numbers, strict=True):
+                request.session_id = number if epoch else 0
+                frame = encode_request(request, version, correlation_id, "a test")
+                if spoils:
+                    rng.setstate(state)  # both are spoiled alike
+                    frame = spoiled(rng, frame, version)
+                wire.socket.sendall(frame)
+                answers.append(wire.frame())
+            if not answers[0] or not answers[1]:
+                assert answers == [b"", b""], (n, request)
+                wires = [stack.enter_context(Wire(broker)) for broker in (quick, decoding)]
+                continue
+            one, other = client.learn(answers, version)
+            assert one == other, (n, request)
+            lengths.add(len(one))
+    assert len(lengths) > 20, lengths
+    assert quick._requests._fetches.steps.answered > REQUESTS // 5
+    assert len(quick._requests._fetches.sessions) == len(decoding._requests._fetches.sessions)
+    assert counts_of(quick) == counts_of(decoding)

@@ -1,0 +1,71 @@
+"""Requests that are chosen by a seed, and brokers that answer them by bytes and by message objects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from logstore.broker import Broker
+from logstore.broker.requests import RequestHandler
+from logstore.broker.served import Served
+from logstore.protocol.generated.messages import FetchRequest
+
+SEED = 2027
+NAMES = ("mixed", "plain", "rolled", "missing")
+UNKNOWN_ID = "AAAAAAAAAAAAAAAAAAAAZw"
+DELETED, END = 7, 80
+REQUESTS = 600
+
+
+class Decoding(RequestHandler):
+    """Answers each fetch by its message object."""
+
+    def __init__(self, served: Served) -> None:
+        super().__init__(served)
+        self.quick = self.quick[:1]
+
+
+def answered_from_bytes(broker: Broker) -> int:
+    return broker._requests.quick[1].answered
+
+
+class Choices:
+    """Chooses values of fields: of a usual request, or of any."""
+
+    def __init__(self, rng: Random) -> None:
+        self.rng = rng
+        self.is_usual = rng.random() < 0.5
+
+    def of(self, usual: Sequence[Any], others: Sequence[Any]) -> Any:
+        return self.rng.choice(usual if self.is_usual or self.rng.random() < 0.7 else others)
+
+
+def partition_of(choose: Choices, version: int) -> FetchRequest.FetchPartition:
+    return FetchRequest.FetchPartition(
+        partition=choose.of([0, 1], [2, 5, -1]),
+        current_leader_epoch=choose.of([-1, 0], [3]),
+        fetch_offset=choose.of(range(DELETED, END), [0, DELETED - 1, END, 1_000, -1]),
+        last_fetched_epoch=choose.of([-1], [0, 3]) if version >= 12 else -1,
+        partition_max_bytes=choose.of([1, 100, 700, 1 << 20], [0, -1]),
+    )
+
+
+def spoiled(rng: Random, frame: bytes, version: int) -> bytes:
+    """Return a frame that is cut, longer, or wrong in a byte behind its times and numbers."""
+    kind = rng.randrange(3)
+    body = bytearray(frame[4:])
+    if kind == 0:
+        del body[rng.randrange(8, len(body)) :]
+    elif kind == 1:
+        body += rng.randbytes(3)
+    else:
+        begin = 8 + 2 + len("a test") + (version >= 12) + 4 * (version < 15) + 13 + 8 * (version >= 7)
+        body[rng.randrange(begin, len(body))] = rng.choice([0, 1, 127, 128, 255])
+    return len(body).to_bytes(4, "big") + bytes(body)
+
+
+def counts_of(broker: Broker) -> dict[str, tuple[int, int, int]]:
+    return {
+        name: (each.fetches, each.failed_fetches, each.bytes_out) for name, each in broker._served.counts.items()
+    }
