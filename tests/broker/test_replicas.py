@@ -374,21 +374,41 @@ def test_the_leader_moves_the_old_broker_says_so_and_nothing_acknowledged_is_los
     wait_for(lambda: cluster.values(1) == cluster.values(2) == cluster.values(3))
 
 
-def test_a_route_of_the_compiled_fetch_does_not_outlive_the_leadership(cluster: Served) -> None:
+def test_each_fetch_asks_who_leads_in_sessions_and_outside_of_them(cluster: Served) -> None:
+    """None of these is answered from its bytes: what was found once says nothing of a leader that has moved."""
     cluster.start(1, 2)
     cluster.create(1, 2)
-    quick = cluster.brokers[1]._requests.quick[1]
-    with cluster.wire(1) as wire:
+    F = m.FetchRequest
+
+    def step(wire: Wire, session: int, epoch: int, offset: int, max_wait_ms: int = 0) -> Any:
+        partition = F.FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+        topics = [F.FetchTopic(topic="t", partitions=[partition])]
+        wire.send(
+            F(max_wait_ms=max_wait_ms, min_bytes=1, session_id=session, session_epoch=epoch, topics=topics), 11
+        )
+        return wire.receive(F, 11) if max_wait_ms == 0 else None
+
+    with cluster.wire(1) as wire, cluster.wire(1) as other:
         assert produce(wire, -1) == (0, 0)
-        assert fetch(wire, 0).records
-        answered_before = quick.answered
-        assert fetch(wire, 0).records
-        assert quick.answered == answered_before + 1
+        begun = step(wire, 0, 0, 0)
+        session = begun.session_id
+        for epoch in (1, 2):
+            (found,) = step(wire, session, epoch, 0).responses[0].partitions
+            assert found.records
+            assert fetch(other, 0).records
+        step(wire, session, 3, 2, max_wait_ms=600_000)
+        wait_for(lambda: cluster.brokers[1]._requests._fetches._parked)
         move(cluster, 2)
-        found = fetch(wire, 0)
+        (found,) = wire.receive(F, 11).responses[0].partitions
+        assert (found.error_code, found.records) == (6, b"")
+        (found,) = step(wire, session, 4, 0).responses[0].partitions
+        assert (found.error_code, found.high_watermark, found.records) == (6, -1, b"")
+        found = fetch(other, 0)
         assert (found.error_code, found.high_watermark, found.records) == (6, -1, b"")
         move(cluster, 1)
-        assert fetch(wire, 0).records
+        (found,) = step(wire, session, 5, 0).responses[0].partitions
+        assert found.records
+        assert fetch(other, 0).records
 
 
 def test_a_consumer_is_woken_by_the_high_watermark_and_sees_nothing_beyond_it(cluster: Served, dam: Dam) -> None:

@@ -79,7 +79,8 @@ class _Asked:
         self.max_bytes = max_bytes
         self.isolation = Isolation.READ_COMMITTED if isolation_level == 1 else Isolation.READ_UNCOMMITTED
         self.plan = plan
-        self.is_follower = is_follower  #: a broker that would copy; the nodes of a cluster copy by their own transport
+        #: Of a broker that would copy. The nodes of a cluster copy by their own transport.
+        self.is_follower = is_follower
         self.denied: frozenset[str | None] = frozenset()  #: topics that the client may not read
         self.led: list[tuple[str, int]] = []  #: the partitions with replicas, while it is parked
         self.registrations: list[Registration] = []
