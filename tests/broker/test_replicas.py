@@ -374,7 +374,7 @@ def test_the_leader_moves_the_old_broker_says_so_and_nothing_acknowledged_is_los
     wait_for(lambda: cluster.values(1) == cluster.values(2) == cluster.values(3))
 
 
-def test_each_fetch_asks_who_leads_in_sessions_and_outside_of_them(cluster: Served) -> None:
+def test_each_fetch_asks_for_the_leader_in_sessions_and_outside_of_them(cluster: Served) -> None:
     """None of these is answered from its bytes: what was found once says nothing of a leader that has moved."""
     cluster.start(1, 2)
     cluster.create(1, 2)
