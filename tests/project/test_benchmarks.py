@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 import time
@@ -281,7 +282,9 @@ def test_a_process_that_measures_stores_figures_and_what_has_failed(tmp_path: Pa
     source = Path(logstore.__file__).parent.parent
     command = [sys.executable, "-m", "benchmarks.before", "--measure", str(source), str(results), *settings]
     command += [f"--rootdir={tmp_path}", str(works), str(breaks)]
-    done = subprocess.run(command, cwd=FOLDER.parent, capture_output=True, text=True, check=False)
+    # Of a worker of pytest-xdist, where pytest-benchmark would measure nothing.
+    alone = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    done = subprocess.run(command, cwd=FOLDER.parent, env=alone, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     run = before.Run(**json.loads(results.read_text()))
     assert run.figures == {"test_works.py::test_whole": {"workload": "whole", "seconds": 1}}
