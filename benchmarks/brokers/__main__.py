@@ -291,7 +291,7 @@ def _print_beside_rolls(peers: list[Peer]) -> None:
 def _print_with_consumers(peers: list[Peer], rounds: int) -> None:
     for turn in range(3):
         for peer in peers:
-            consumers.print_half_load(peer.name, peer.bootstrap, turn)
+            consumers.print_latencies(peer.name, peer.bootstrap, turn)
     for peer in peers:
         consumers.print_beside_slow(peer.name, peer.bootstrap, rounds)
 

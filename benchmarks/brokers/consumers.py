@@ -1,7 +1,8 @@
-"""Produce and fetch at once: the latency of a batch at half load, and a producer's rate beside slow consumers.
+"""Produce and fetch at once: the latency of a batch by load, and a producer's rate beside slow consumers.
 
-Half load is half of the bytes per second that one connection reaches with five requests in flight. The slow
-consumers are this module's `main`, in a process of their own.
+Load is a share of the batches per second that the same client reaches without a pace in a second or two, when it
+fetches what it produces. The client shares the machine with the broker, and what is written for longer at such a
+rate has to wait for the disk. The slow consumers are this module's `main`, in a process of their own.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ from benchmarks.brokers import load
 from benchmarks.brokers.load import Connection
 
 _RECORDS = 16  # of a batch: 16 KiB, Kafka's default of ``batch.size``
-_PAUSE_S = 0.05  #: of a slow consumer between two fetches
+_PAUSE_S = 0.5  #: of a slow consumer between two fetches
 _SLOW_BYTES = 64 << 10  #: what it fetches
+_NO_PACE = 1e9  #: batches a second
+LOADS = (0.05, 0.2, 0.5)  #: shares of the full load
 
 
-class HalfLoad:
+class PacedLoad:
     """One thread with two connections: one sends batches when they are due, one fetches at the end.
 
     The broker numbers the batches of a topic of its own in the order in which they were sent, so an offset tells
@@ -41,11 +44,11 @@ class HalfLoad:
         self._frames = [load.produce_frame(topic, batch) for batch in load.batches(_RECORDS)]
         self._fetch, self._at = load.fetch_frame(topic)
         self._topic = topic
-        self._offset = 0
+        load.wait_until_taken(self._sending, self._frames[0])
+        self._sent, self._offset = 1, _RECORDS
 
-    def latencies(self, batches_a_second: float, seconds: float) -> np.ndarray:
+    def latencies(self, batches_a_second: float, count: int) -> np.ndarray:
         """Return the seconds from each batch's turn to the answer with it, in rising order."""
-        count = int(batches_a_second * seconds)
         took = np.zeros(count)
         sockets = [self._sending.fileno(), self._fetching.fileno()]
         sent = answered = fetched = 0
@@ -62,9 +65,9 @@ class HalfLoad:
                     load.check_produced(self._sending.receive())
                     answered += 1
                     continue
-                before = self._offset // _RECORDS
+                before = fetched
                 self._offset, _ = load.fetched(self._fetching.receive(), self._topic, self._offset)
-                fetched = self._offset // _RECORDS
+                fetched = self._offset // _RECORDS - self._sent
                 now = time.perf_counter() - began
                 took[before:fetched] = now - np.arange(before, fetched) / batches_a_second
                 if fetched < count:
@@ -72,6 +75,7 @@ class HalfLoad:
         while answered < sent:
             load.check_produced(self._sending.receive())
             answered += 1
+        self._sent += count
         return np.sort(took)
 
     def _ask(self) -> None:
@@ -83,32 +87,35 @@ class HalfLoad:
         self._fetching.close()
 
 
-def half_load(bootstrap: str, number: int, seconds: float = 5.0) -> tuple[float, np.ndarray]:
-    """Return the bytes of records a second at half load, and the latencies of the batches in seconds."""
-    connection, full, half = Connection(bootstrap), f"full-load-{number}", f"half-load-{number}"
-    connection.create(full, half)
-    frames = [load.produce_frame(full, batch) for batch in load.batches(_RECORDS)]
-    load.wait_until_taken(connection, frames[0])
-    took = load.produce(connection, load.repeated(frames, 12_000), _RECORDS, os.getpid())
-    rate = took.size / took.wall_s / 2
-    loaded = HalfLoad(bootstrap, half)
+def latencies_by_load(bootstrap: str, number: int, seconds: float = 3.0) -> list[tuple[float, float, np.ndarray]]:
+    """Return shares of the full load, each with its bytes of records a second and the latencies of its batches."""
+    connection, topic = Connection(bootstrap), f"load-{number}"
+    connection.create(topic)
+    paced, found = PacedLoad(bootstrap, topic), []
     try:
-        found = loaded.latencies(rate / (_RECORDS * load.SIZE), seconds)
+        paced.latencies(_NO_PACE, 1_000)  # warm
+        began = time.perf_counter()
+        paced.latencies(_NO_PACE, 10_000)
+        full = 10_000 / (time.perf_counter() - began)
+        for share in LOADS:
+            rate = full * share
+            found.append((share, rate * _RECORDS * load.SIZE, paced.latencies(rate, int(rate * seconds))))
     finally:
-        loaded.close()
-    connection.delete(full, half)
+        paced.close()
+    connection.delete(topic)
     connection.close()
-    return rate, found
+    return found
 
 
 @pytest.mark.row("N1")
-def print_half_load(name: str, bootstrap: str, number: int) -> None:
-    rate, found = half_load(bootstrap, number)
-    p50, p99, most = (found[int(len(found) * share)] * 1e3 for share in (0.5, 0.99, 0.999))
-    print(
-        f"{name:9} half load, {rate / 1e6:.0f} MB/s in batches of 16 KiB, from produce to fetch: p50 {p50:.2f} ms, "
-        f"p99 {p99:.2f} ms, p99.9 {most:.2f} ms of {len(found)} (wanted p99 10 ms)"
-    )
+def print_latencies(name: str, bootstrap: str, number: int) -> None:
+    for share, rate, found in latencies_by_load(bootstrap, number):
+        p50, p99, most = (found[int(len(found) * part)] * 1e3 for part in (0.5, 0.99, 0.999))
+        wanted = " (wanted p99 10 ms)" if share == LOADS[-1] else ""
+        print(
+            f"{name:9} {share:.0%} load, {rate / 1e6:.0f} MB/s in batches of 16 KiB, from produce to fetch: "
+            f"p50 {p50:.2f} ms, p99 {p99:.2f} ms, p99.9 {most:.2f} ms of {len(found)}{wanted}"
+        )
 
 
 @pytest.mark.row("P14")
