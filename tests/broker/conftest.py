@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 
 import logstore
+
+# Before a broker has threads: two that compile modules at once, as pytest's import does, may fail in CPython 3.11
+# ("AST constructor recursion depth mismatch").
+import logstore.remote.topics.store
 from logstore.broker import Broker, serve
 from logstore.store import Store
 
