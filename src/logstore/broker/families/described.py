@@ -200,8 +200,8 @@ def _values_of(name: str, value: object, default: object, store: StoreConfig) ->
 
 def _kafkas_of(recorded: Mapping[str, str]) -> dict[str, object]:
     """Return the recorded defaults that are Kafka's."""
-    kafkas = str(KAFKA_RETENTION_MS)
-    return {name: KAFKA_RETENTION_MS for name in ("retention.ms",) if recorded.get(name) == kafkas}
+    is_kafkas = recorded.get("retention.ms") == str(KAFKA_RETENTION_MS)
+    return {"retention.ms": KAFKA_RETENTION_MS} if is_kafkas else {}
 
 
 def _shown(value: str | None, key: _Key) -> str | None:

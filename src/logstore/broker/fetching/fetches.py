@@ -100,7 +100,7 @@ class Fetches:
         self._served = served
         self._parked: dict[Notifier, _Asked] = {}
         self._states: Notifier | None = None  # of partitions with replicas: notified when they change
-        self._watched: set[ReplicaSource] = set()
+        self._watched: ReplicaSource | None = None  # that tells `_states`
         self._most_bytes = served.config.fetch_max_bytes
         self._files = served.host.files
         # More than the cache keeps open are pinned by answers on their way; the rest is for sockets and for logs.
@@ -186,9 +186,8 @@ class Fetches:
 
     def end(self) -> None:
         """Watch no states any more, once the loop has ended."""
-        for replicas in self._watched:
-            assert self._states is not None
-            replicas.unwatch(self._states.notify)
+        if self._watched is not None and self._states is not None:
+            self._watched.unwatch(self._states.notify)
 
     def closed(self, connection: ClientConnection) -> None:
         """Forget the fetches of a connection."""
@@ -287,8 +286,8 @@ class Fetches:
         if self._states is None:
             self._states = Notifier(group=self._served.loop.group)
         replicas = self._served.host.replicas
-        if replicas is not None and replicas not in self._watched:
-            self._watched = {replicas}
+        if replicas is not None and replicas is not self._watched:
+            self._watched = replicas
             replicas.watch(self._states.notify)
         if not all(self._log(*place) is not None for place in led):
             notifier.notify()  # lost since it was looked at
