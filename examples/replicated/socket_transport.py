@@ -42,7 +42,8 @@ def serve(directory, node):
 
     def stop():
         ended.set()
-        Client(path).close()  # lets `accept` return
+        with contextlib.suppress(OSError):  # the thread may have seen the end by itself
+            Client(path).close()  # lets `accept` return
         thread.join()
 
     ended, thread = threading.Event(), threading.Thread(target=accept, daemon=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from types import SimpleNamespace
 
@@ -10,6 +11,21 @@ import pytest
 from examples.replicated.socket_transport import SocketTransport, serve
 from logstore.replication import NodeId, Transport
 from logstore.testing.conformance import TransportConformance
+
+
+def test_a_server_ends_whenever_it_is_stopped(tmp_path):
+    """Its thread may be between two accepts, and end before `stop` has woken it."""
+    transport = SocketTransport(tmp_path)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(300):
+            stop = serve(tmp_path, SimpleNamespace(node=1, answer=lambda request: request))
+            assert transport.call(1, b"a", timeout_s=60.0) == b"a"
+            stop()
+            assert not list(tmp_path.iterdir())
+    finally:
+        sys.setswitchinterval(interval)
 
 
 class TestSocketTransport(TransportConformance):
