@@ -103,6 +103,103 @@ def test_the_maintenance_tasks_run_for_unused_logs_too(tmp_path, clock):
         assert [log.log_start_offset for log in store["flights"].partitions] == [10, 10, 10]
 
 
+def looks(store, monkeypatch):
+    """Return a list of the logs that retention looks at without opening them, which grows."""
+    looked, honest = [], store._host.partitions.at_rest
+    monkeypatch.setattr(store._host.partitions, "at_rest", lambda name: looked.append(name) or honest(name))
+    return looked
+
+
+def reopened(tmp_path, clock, **settings):
+    """Open a store with a topic of three partitions, of which the last one was never used."""
+    with open_store(tmp_path, clock) as store:
+        topic = store.create_topic("flights", 3, segment_bytes=500, **{"retention_ms": 7 * DAY_MS, **settings})
+        for partition in range(2):
+            fill(topic, partition=partition)
+    return open_store(tmp_path, clock)
+
+
+def test_logs_of_which_nothing_is_to_be_deleted_are_looked_at_once_and_never_opened(tmp_path, clock, monkeypatch):
+    with reopened(tmp_path, clock) as store:
+        looked = looks(store, monkeypatch)
+        for _ in range(3):
+            clock.advance(DAY_MS)
+            store.housekeep()
+        assert len(looked) == 3
+        assert not list(store._host.partitions.opened())
+        # A record is older than the limit from one millisecond behind it on.
+        clock.advance(4 * DAY_MS)
+        store.housekeep()
+        assert not list(store._host.partitions.opened())
+        clock.advance(1)
+        store.housekeep()
+        assert len(looked) == 3
+        assert [log.name.partition for log in store._host.partitions.opened()] == [0, 1]
+        assert [log.log_start_offset for log in store["flights"].partitions] == [10, 10, 0]
+
+
+def test_a_log_that_is_too_large_is_opened_and_one_that_is_not_is_left_alone(tmp_path, clock):
+    with reopened(tmp_path, clock, retention_ms=-1, retention_bytes=600):
+        pass
+    with open_store(tmp_path, clock) as store:
+        fill(store["flights"], 2, partition=2)
+    with open_store(tmp_path, clock) as store:
+        store.housekeep()
+        assert [log.name.partition for log in store._host.partitions.opened()] == [0, 1]
+        assert all(log.log_start_offset > 0 for log in store._host.partitions.opened())
+
+
+def test_a_shorter_retention_counts_for_logs_that_rest(tmp_path, clock):
+    with reopened(tmp_path, clock) as store:
+        store.housekeep()
+        clock.advance(DAY_MS)
+        store.alter_topic("flights", {"retention.ms": DAY_MS // 2})
+        store.housekeep()
+        assert [log.log_start_offset for log in store["flights"].partitions] == [10, 10, 0]
+
+
+@pytest.mark.filterwarnings("ignore::logstore.errors.RetentionWarning")
+def test_old_records_that_come_to_a_log_that_rested_are_deleted(tmp_path, clock):
+    with reopened(tmp_path, clock) as store:
+        store.housekeep()
+        store["flights"].append(b"old", partition=2, timestamp=clock.now_ms() - 8 * DAY_MS)
+        store._host.partitions.close_topic("flights")
+        store.housekeep()
+        assert store["flights"][2].log_start_offset == 1
+
+
+@pytest.mark.filterwarnings("ignore::logstore.errors.RetentionWarning")
+def test_a_topic_of_the_same_name_does_not_rest_because_the_last_one_did(tmp_path, clock):
+    with reopened(tmp_path, clock) as store:
+        store.housekeep()
+        store.delete_topic("flights")
+        topic = store.create_topic("flights", 3, segment_bytes=500, retention_ms=7 * DAY_MS)
+        topic.append(b"old", partition=2, timestamp=clock.now_ms() - 8 * DAY_MS)
+        store._host.partitions.close_topic("flights")
+        store.housekeep()
+        assert topic[2].log_start_offset == 1
+
+
+@pytest.mark.filterwarnings("ignore::logstore.errors.RetentionWarning")
+def test_a_log_that_is_opened_while_it_is_looked_at_does_not_rest(tmp_path, clock, monkeypatch):
+    with reopened(tmp_path, clock) as store:
+        honest = store._host.partitions.at_rest
+
+        def at_rest(name):
+            reader = honest(name)
+            store["flights"].append(b"old", partition=name.partition, timestamp=clock.now_ms() - 8 * DAY_MS)
+            return reader
+
+        monkeypatch.setattr(store._host.partitions, "at_rest", at_rest)
+        store.housekeep()
+        assert not store._host.partitions.resting
+        store._host.partitions.close_topic("flights")
+        monkeypatch.undo()
+        clock.advance(1)
+        store.housekeep()
+        assert store["flights"][2].log_start_offset == 1
+
+
 def test_a_damaged_partition_is_reported_once_and_the_others_are_kept_house(tmp_path, clock, caplog):
     with open_store(tmp_path, clock) as store:
         topic = store.create_topic("flights", 2, segment_bytes=500, retention_ms=7 * DAY_MS)
@@ -651,7 +748,10 @@ def test_a_pause_keeps_every_task_from_running():
 
 def test_closing_is_not_held_up_by_partitions_that_are_still_to_be_opened(tmp_path, clock, monkeypatch):
     with open_store(tmp_path, clock) as store:
-        store.create_topic("flights", 20, retention_ms=7 * DAY_MS)
+        topic = store.create_topic("flights", 20, retention_ms=7 * DAY_MS)
+        for partition in range(20):
+            fill(topic, partition=partition)
+    clock.advance(8 * DAY_MS)
     store = open_store(tmp_path, clock)
     opened = []
 

@@ -71,6 +71,10 @@ def test_it_wakes_once_in_ten_seconds_and_opens_no_log():
     check_wakes_rarely({}, most=0.11)
 
 
+def test_with_retention_it_opens_no_log_either():
+    check_wakes_rarely({"log.retention.hours": 168}, most=0.11)
+
+
 def test_with_a_disk_budget_it_wakes_once_a_second():
     """Space is reclaimed ahead of need: a comparison of two numbers. Once a minute all files are measured."""
     check_wakes_rarely({"logstore.disk.budget": 1 << 40}, most=1.01, partitions=1_000)

@@ -9,16 +9,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from logstore._segment import Segment
+from logstore.config.log import LogConfig
 from logstore.errors import DamagedLogError, RecordError, StorageError
 from logstore.io._interrupts import held
 from logstore.log._partition_log import READY_ATTEMPTS
 from logstore.log.cleanup import truncation
 from logstore.log.state import State
+from logstore.records import INT64_MAX
 
 _logger = logging.getLogger(__name__)
+
+#: A time after all others, in ms.
+NEVER: Final = INT64_MAX
 
 
 class Retained(NamedTuple):
@@ -65,7 +70,7 @@ def retain(state: State, sync_to: Callable[[int], None], now_ms: int | None = No
     truncation.drop_below_start(state)
     with held(state.lock):
         segments, high_watermark = state.segments.all, state.high_watermark.value
-    doomed = list(_doomed(state, segments, high_watermark, now))
+    doomed = list(_doomed(state.config, segments, high_watermark, now))
     start = state.log_start
     if doomed:
         if doomed[-1].base_offset == segments[-1].base_offset:
@@ -97,9 +102,26 @@ def _tell_of_holes(state: State, doomed: list[Segment]) -> None:
             pass  # damage in it is deleted with it
 
 
-def _doomed(state: State, segments: tuple[Segment, ...], high_watermark: int, now_ms: int) -> Iterator[Segment]:
+def rests_until(
+    config: LogConfig, segments: tuple[Segment, ...], log_start: int, high_watermark: int, now_ms: int
+) -> int:
+    """Return the first time at which `retain` has something to delete in a log without appends, in ms.
+
+    A time at or before ``now_ms`` means now, `NEVER` that it has nothing to delete at any time.
+    """
+    if len(segments) > 1 and segments[1].base_offset <= log_start:
+        return now_ms  # a deletion was cut short
+    if next(_doomed(config, segments, high_watermark, now_ms), None) is not None:
+        return now_ms
+    if not config.deletes or config.retention_ms < 0 or not any(segment.size for segment in segments):
+        return NEVER
+    return _timestamp_of(segments[0]) + config.retention_ms + 1
+
+
+def _doomed(
+    config: LogConfig, segments: tuple[Segment, ...], high_watermark: int, now_ms: int
+) -> Iterator[Segment]:
     """Yield the first segments, as many as must be deleted."""
-    config = state.config
     if not config.deletes:
         return
     excess = -1

@@ -53,6 +53,8 @@ class Partitions:
         #: Returns the log of a partition if it is open, else None; without a call of Python for each append.
         # The types do not say that a plain tuple finds the entry of a `TopicPartition`, which is one.
         self.found: Callable[[tuple[str, int]], Opened | None] = self._open.get  # type: ignore[assignment]
+        #: Logs that are not open, with what the maintenance tasks have found there; opening one removes it.
+        self.resting: dict[TopicPartition, object] = {}
         self._opening: dict[TopicPartition, threading.Lock] = {}
         self._failed: dict[TopicPartition, Opened] = {}  # to be closed before they are opened again
         self._lock = threading.Lock()
@@ -116,6 +118,7 @@ class Partitions:
             with held(self._lock):
                 if found is not None and not self._closed:
                     self._open[name] = found
+                    self.resting.pop(name, None)
                 # The turn is removed under the same hold of the lock that stores the log. Between two holds,
                 # another thread would open the log a second time.
                 del self._opening[name]
@@ -149,6 +152,20 @@ class Partitions:
             kind=kind,
             drop_keyless=self._drops_keyless(name.topic),
         )
+
+    def at_rest(self, name: TopicPartition) -> LogReader | None:
+        """Return a reader of a log that is not open, to be closed by the caller; None if it was never opened.
+
+        It opens nothing for writing, and the log is not kept open.
+
+        Raises:
+            DamagedLogError, StorageError: as `Log.open`.
+        """
+        self._check_open()
+        directory = layout.partition_directory(self._root, name)
+        if layout.is_unused(directory):
+            return None
+        return LogReader(directory, self._config_of(name.topic), self._clock, self._kind_of(name.topic))
 
     def is_unused(self, topic: str, count: int) -> bool:
         """Return whether no log of a topic was ever opened for writing, of ``count`` partitions."""

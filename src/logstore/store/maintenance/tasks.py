@@ -2,8 +2,9 @@
 
 This module iterates over the partitions and calls each log's part of the work; `maintenance.scheduler` is
 responsible for the time. Logs that have not been used since the store was opened are opened for it, one after the
-other, where their settings ask for anything. A partition that cannot be opened or worked on is reported once and
-skipped: the others continue.
+other, where there is anything to do: a log from which retention deletes nothing yet is looked at by a reader, and
+then left alone until it does. A partition that cannot be opened or worked on is reported once and skipped: the
+others continue.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from logstore.config.log import LogConfig
 from logstore.errors import LogClosedError, LogstoreError, PolicyViolationError, TopicError
 from logstore.log import Log
+from logstore.log.cleanup import retention
 from logstore.metrics import Taken
 from logstore.records import TopicPartition
 from logstore.store.maintenance.scheduler import Interrupted, Run, Scheduler
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from logstore.log.compaction.compaction import Compacted
     from logstore.log.root import StoreLock
     from logstore.store.catalog.partitions import Partitions
+    from logstore.store.catalog.topic_list import TopicEntry
     from logstore.store.catalog.topics import Topics
 
 _logger = logging.getLogger(__name__)
@@ -36,6 +39,13 @@ def lets_go(config: LogConfig) -> bool:
     """Return whether a log of these settings deletes old records by itself."""
     limited = config.retention_ms >= 0 or config.retention_bytes >= 0
     return config.compacts or (config.deletes and limited)
+
+
+class _Rest(NamedTuple):
+    """What a look at a log that is not open has found; ends when it is opened, or its topic changes."""
+
+    entry: TopicEntry
+    until_ms: int  #: from then on `retain` has something to delete
 
 
 class MaintenanceTasks:
@@ -79,30 +89,38 @@ class MaintenanceTasks:
         A log that cannot be opened is skipped, and reported once. Ends early, with `Interrupted`, if
         the store is being closed.
         """
+        for name, _entry, _config in self._names(wanted):
+            log = self._log(name)
+            if log is not None:
+                yield log
+
+    def _names(
+        self, wanted: Callable[[str, LogConfig], bool]
+    ) -> Iterator[tuple[TopicPartition, TopicEntry, LogConfig]]:
         for topic in self._topics.names(internal=True):
             try:
-                entry = self._topics.entry(topic)
-                if not wanted(topic, self._topics.config_of(topic)):
-                    continue
+                entry, config = self._topics.entry(topic), self._topics.config_of(topic)
             except TopicError:
                 # Deleted meanwhile.
                 continue
-            for number in range(entry.partitions):
-                self._scheduler.check()
-                name = TopicPartition(topic, number)
-                try:
-                    log = self._partitions.get(name)
-                except PolicyViolationError as error:
-                    # The store's default would compact it, and it has records without a key.
-                    self._report(name, error)
-                    continue
-                except (LogClosedError, TopicError):
-                    continue
-                except LogstoreError as error:
-                    self._report(name, error)
-                    continue
-                if isinstance(log, Log):
-                    yield log
+            if wanted(topic, config):
+                for number in range(entry.partitions):
+                    self._scheduler.check()
+                    yield TopicPartition(topic, number), entry, config
+
+    def _log(self, name: TopicPartition) -> Log | None:
+        try:
+            log = self._partitions.get(name)
+        except PolicyViolationError as error:
+            # The store's default would compact it, and it has records without a key.
+            self._report(name, error)
+        except (LogClosedError, TopicError):
+            pass
+        except LogstoreError as error:
+            self._report(name, error)
+        else:
+            return log if isinstance(log, Log) else None
+        return None
 
     def opened(self) -> Iterator[Log]:
         """Iterate over the logs that are open now."""
@@ -140,12 +158,41 @@ class MaintenanceTasks:
 
         Idle segments are sealed, and producers that have long been silent are expired.
         """
-        for log in self.logs(lambda topic, config: lets_go(config)):
-            self._ask(log, lambda log: log.maintenance.retain())
+        for name, entry, config in self._names(lambda topic, config: lets_go(config)):
+            if not self._rests(name, entry, config):
+                log = self._log(name)
+                if log is not None:
+                    self._ask(log, lambda log: log.maintenance.retain())
         for log in self.opened():
             # Nothing of these may be deleted, but their segments and producers may be idle.
             if not lets_go(log._config):
                 self._ask(log, lambda log: log.maintenance.retain())
+
+    def _rests(self, name: TopicPartition, entry: TopicEntry, config: LogConfig) -> bool:
+        """Return whether a log is not open, and `retain` would delete nothing of it now."""
+        if self._partitions.found(name) is not None:
+            return False
+        now_ms = self._scheduler.clock.now_ms()
+        known = self._partitions.resting.get(name)
+        if not isinstance(known, _Rest) or known.entry is not entry:
+            try:
+                known = _Rest(entry, self._until(name, config, now_ms))
+            except LogstoreError:
+                return False  # opening it says what is wrong
+            self._partitions.resting[name] = known
+            if self._partitions.found(name) is not None:
+                # Opened during the look: opening removes what is noted before it, not what is noted afterwards.
+                self._partitions.resting.pop(name, None)
+                return False
+        return now_ms < known.until_ms
+
+    def _until(self, name: TopicPartition, config: LogConfig, now_ms: int) -> int:
+        reader = self._partitions.at_rest(name)
+        if reader is None:
+            return retention.NEVER
+        with reader:
+            segments = reader.maintenance.segments
+            return retention.rests_until(config, segments, reader.log_start_offset, reader.high_watermark, now_ms)
 
     def compact_dirtiest(self) -> bool:
         """Compact the log that needs it most; return True if there was one, so that the next has its turn."""
