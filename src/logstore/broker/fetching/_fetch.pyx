@@ -1,17 +1,19 @@
 # cython: language_level=3
-"""Fetch from bytes: the usual request takes no message object, and is answered at once.
+"""Fetch from bytes: the usual request takes no message object, answered at once or when its marks have moved.
 
 Usual is a request outside of a session that names each partition once, of logs that are open, in the present
-leader epoch, and that finds as many bytes as it asks for; or a usual step of a session, by `_steps`. Anything else
-(errors, sessions that begin or end, aborted transactions, a client that has read another log, tagged fields) is
-left to `fetches`, which decides what is right: an answer of this module has the bytes that `fetches` would send.
-Used by the loop's thread.
+leader epoch; or a usual step of a session, by `_steps`. A request that finds less than it asks for waits with its
+bytes, which are read again at each look. Anything else (errors, sessions that begin or end, aborted transactions,
+a client that has read another log, tagged fields) is left to `fetches`, which decides what is right: an answer of
+this module has the bytes that `fetches` would send. Used by the loop's thread.
 """
 
 cimport cython
-from libc.stdint cimport int64_t
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from logstore.broker._loop cimport Answer, QuickRequests
+from logstore.batch._bytes cimport store32
+from logstore.broker._loop cimport Answer, Loop, QuickRequests
 from logstore.broker._wire cimport copied, length_in, put_end, put_length, taken
 from logstore.broker.fetching._fields cimport (
     AskedFields, Head, SESSIONS, UUID_BYTES, answer_of, begins, ends, ends_with_rack, is_held_back, put_partition,
@@ -22,7 +24,9 @@ from logstore.broker.fetching._sessions cimport ClientFetchSession
 from logstore.broker.fetching._steps cimport SessionSteps
 from logstore.io._file_region cimport FileRegion
 from logstore.io._files cimport Files
+from logstore.io._notifier cimport Notifier
 from logstore.log._partition_log cimport Moment
+from logstore.log.marks._watermark cimport Registration, Watermark
 from logstore.protocol._reading cimport Reader, integer
 from logstore.protocol._writing cimport Writer
 
@@ -35,16 +39,18 @@ cdef enum:
 
 @cython.final
 cdef class FetchAnswers(QuickRequests):
-    """The fetch requests that are answered from their bytes.
+    """The fetch requests that are answered from their bytes, and those of them that wait.
 
-    ``steps`` takes those of sessions. An answer has at most ``most_bytes``, and more than one region only while
-    ``files`` has at most ``most_open`` descriptors. If rights are to be asked (``asks_rights``), no request is
-    usual.
+    ``steps`` takes those of sessions. ``go_on(answer, frame)`` gets each request that has waited and whose answer is
+    not a usual one; its ``frame`` has the rest of the wait. An answer has at most ``most_bytes``, and more than one
+    region only while ``files`` has at most ``most_open`` descriptors. If rights are to be asked (``asks_rights``),
+    no request is usual.
     """
 
-    def __init__(self, FetchRoutes routes not None, SessionSteps steps not None, Files files not None,
-                 int64_t most_open, int64_t most_bytes, bint asks_rights=False):
-        self._routes, self._steps, self._files = routes, steps, files
+    def __init__(self, FetchRoutes routes not None, SessionSteps steps not None, go_on: object,
+                 Files files not None, int64_t most_open, int64_t most_bytes, bint asks_rights=False):
+        self._routes, self._steps, self._go_on, self._files = routes, steps, go_on, files
+        self._parked = {}
         self._most_open, self._most_bytes, self._asks_rights = most_open, most_bytes, asks_rights
 
     cdef bint take(self, Answer answer, bytes frame) except -1:
@@ -53,7 +59,7 @@ cdef class FetchAnswers(QuickRequests):
         cdef Head head
         cdef int64_t number = 0, epoch = -1
         cdef ClientFetchSession session = None
-        cdef list pieces = None
+        cdef list pieces = None, routes = []
         if self._asks_rights:
             return False
         try:
@@ -64,20 +70,26 @@ cdef class FetchAnswers(QuickRequests):
             if number != 0 or epoch != -1:
                 session = self._steps.session_of(r, &head, number, epoch)
             else:
-                pieces = self._answer_to(r, &head)
+                pieces = self._look(r, &head, routes)
         except LogstoreError:
             return False  # its decoder, or `fetches`, says what is wrong
         if session is not None:
             self._steps.take(answer, r, &head, session)
             return True
-        if pieces is None:
-            return False
-        self.answered += 1
-        answer.give(pieces)
-        return True
+        if pieces is not None:
+            self.answered += 1
+            answer.give(pieces)
+            return True
+        if number == 0 and epoch == -1 and self._is_short and r.p == r.end:
+            self._park(answer, frame, &head, routes)
+            return True
+        return False
 
-    cdef list _answer_to(self, Reader r, const Head *head):
-        """Return the pieces of the answer; None if the request is not usual."""
+    cdef list _look(self, Reader r, const Head *head, list routes):
+        """Return the pieces of the answer; None if the request is not usual, or if there is not enough.
+
+        ``routes`` gets those of its partitions.
+        """
         cdef Writer w = answer_of(head, 0)
         cdef int64_t topics, partitions, topic_size, size = 0, left, items = 0
         cdef AskedFields asked
@@ -85,7 +97,8 @@ cdef class FetchAnswers(QuickRequests):
         cdef FetchRoute route
         cdef FileRegion region
         cdef bytes topic, before = None
-        cdef list pieces = [], routes = []
+        cdef list pieces = []
+        self._is_short = False
         topics = length_in(r, "topics", 4)
         if topics <= 0:
             return None
@@ -120,6 +133,7 @@ cdef class FetchAnswers(QuickRequests):
                 if not moment.is_usual:
                     return None
                 routes.append(route)
+                route._offset = asked.offset
                 route._size = -1 if region is None else region.size
                 put_partition(w, asked.partition, &moment,
                               head.committed and not is_held_back(region, left, asked.offset, &moment), region)
@@ -134,7 +148,10 @@ cdef class FetchAnswers(QuickRequests):
         put_end(w)
         if head.version >= SESSIONS and length_in(r, "forgotten topics", 4) != 0:
             return None
-        if not ends_with_rack(r) or size < head.min_bytes and head.wait_ms > 0:
+        if not ends_with_rack(r):
+            return None
+        if size < head.min_bytes and head.wait_ms > 0:
+            self._is_short = True
             return None
         for route in routes:
             route._counts.fetches += 1
@@ -143,3 +160,110 @@ cdef class FetchAnswers(QuickRequests):
         pieces.append(w.taken())
         set_size(pieces)
         return pieces
+
+    cdef int _park(self, Answer answer, bytes frame, const Head *head, list routes) except -1:
+        """Keep a request until its marks have moved, its time is over, or its connection has closed."""
+        cdef ParkedFetch parked = ParkedFetch.__new__(ParkedFetch)
+        cdef Loop loop = answer.connection._loop
+        self.parked += 1
+        parked._fetches, parked._answer, parked._frame, parked._registrations = self, answer, frame, []
+        parked._notifier = Notifier(group=loop.group)
+        parked._until_s = loop._clock.monotonic_s() + head.wait_ms / 1000.0
+        parked._timer = loop.call_later(head.wait_ms / 1000.0, parked.end)
+        self._parked[parked._notifier] = parked
+        if answer.connection.state is None:
+            answer.connection.state = set()
+        answer.connection.state.add(parked._notifier)
+        self._arm(parked, routes, head.committed)
+        return 0
+
+    cdef int _arm(self, ParkedFetch parked, list routes, bint committed) except -1:
+        """Register with the marks that are not registered with, and look once more if one has moved meanwhile."""
+        cdef list registrations = parked._registrations
+        cdef Py_ssize_t place = 0
+        cdef FetchRoute route
+        cdef Registration registration
+        cdef Watermark mark
+        for route in routes:
+            mark = route._log.last_stable if committed else route._log.high_watermark
+            registration = registrations[place] if place < len(registrations) else None
+            if registration is None or registration.mark is not mark:
+                registration = Registration(mark, parked._notifier)
+                registrations[place:place + 1] = [registration]
+            # What was found was too little: only a mark beyond what is there now brings more.
+            if not registration.arm_for(max(mark.value, route._offset) + 1):
+                parked._notifier.notify()
+                return 0
+            place += 1
+        return 0
+
+    cdef int _unpark(self, ParkedFetch parked) except -1:
+        cdef Registration registration
+        del self._parked[parked._notifier]
+        parked._answer.connection.state.discard(parked._notifier)
+        parked._answer.connection._loop.cancel(parked._timer)
+        for registration in parked._registrations:
+            registration.disarm()
+        return 0
+
+    cdef int _look_again(self, ParkedFetch parked, bint is_over) except -1:
+        """Answer a parked request if there is enough, or if its time is over."""
+        cdef Reader r = Reader(parked._frame, 0, 0, False)
+        cdef Head head
+        cdef list pieces = None, routes = []
+        try:
+            integer(r, "API key", 2)
+            begins(r, &head, self._most_bytes)
+            if head.version >= SESSIONS:
+                r.p += 8  # no session
+            if is_over:
+                head.wait_ms = 0
+            pieces = self._look(r, &head, routes)
+        except LogstoreError:
+            self._is_short = False  # `fetches` says what is wrong
+        if pieces is None and self._is_short:
+            self._arm(parked, routes, head.committed)
+            return 0
+        self._unpark(parked)
+        if pieces is None:
+            self._go_on(parked._answer, _with_wait(parked._frame, &head, self._left_ms(parked, is_over)))
+        else:
+            self.answered += 1
+            parked._answer.give(pieces)
+        return 0
+
+    cdef int32_t _left_ms(self, ParkedFetch parked, bint is_over) except -1:
+        cdef double now_s = parked._answer.connection._loop._clock.monotonic_s()
+        return 0 if is_over else 1 + <int32_t>(1000 * max(parked._until_s - now_s, 0.0))
+
+    def notified(self, notifier: Notifier) -> bool:
+        """Look at the request that waits for a notifier; False if it is none of these."""
+        cdef ParkedFetch parked = self._parked.get(notifier)
+        if parked is None:
+            return False
+        self._look_again(parked, False)
+        return True
+
+    def closed(self, notifier: Notifier) -> bool:
+        """Forget the request that waits for a notifier: its connection has closed; False as `notified`."""
+        cdef ParkedFetch parked = self._parked.get(notifier)
+        if parked is None:
+            return False
+        self._unpark(parked)
+        return True
+
+
+@cython.final
+cdef class ParkedFetch:
+    """A request outside of a session that waits for more bytes. Its registrations end with it."""
+
+    def end(self) -> None:
+        """Answer with what there is: the time of the request is over."""
+        self._fetches._look_again(self, True)
+
+
+cdef bytes _with_wait(bytes frame, const Head *head, int32_t wait_ms):
+    """Return a frame whose client waits so long."""
+    cdef bytes other = PyBytes_FromStringAndSize(PyBytes_AS_STRING(frame), PyBytes_GET_SIZE(frame))
+    store32(<uint8_t *>PyBytes_AS_STRING(other) + head.wait_at, wait_ms)
+    return other

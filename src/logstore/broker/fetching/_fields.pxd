@@ -33,6 +33,7 @@ cdef struct Head:                     # of a request
     int version
     int32_t correlation_id
     int64_t wait_ms
+    Py_ssize_t wait_at                # where it stands in the frame
     int64_t min_bytes
     int64_t most                      # bytes of the answer
     bint committed
@@ -84,6 +85,7 @@ cdef inline bint begins(Reader r, Head *head, int64_t most_bytes) except -1:
     if head.version < NO_REPLICA:
         if integer(r, "replica", 4) >= 0:
             return False  # a broker that would copy
+    head.wait_at = r.p - r.start
     head.wait_ms, head.min_bytes = integer(r, "max wait", 4), integer(r, "min bytes", 4)
     head.most = integer(r, "max bytes", 4)
     head.most = min(head.most, most_bytes) if head.most > 0 else most_bytes

@@ -16,13 +16,13 @@ from logstore.broker.fetching._sessions import FetchedPartition, FetchSessions, 
 from logstore.broker.fetching._steps import SessionSteps
 from logstore.broker.fetching.answer import pieces_of
 from logstore.broker.fetching.found import FoundPartition
-from logstore.broker.served import Served, end_of_epoch, epoch_error, id_text
+from logstore.broker.served import MOST_ITEMS, Served, end_of_epoch, epoch_error, id_text
 from logstore.errors import LogstoreError, OffsetOutOfRangeError
 from logstore.io._notifier import Notifier
 from logstore.log import Log
 from logstore.log.marks._watermark import Registration
 from logstore.protocol import codes
-from logstore.protocol.frames import Request
+from logstore.protocol.frames import Request, decode_request
 from logstore.protocol.generated.messages import FetchRequest
 from logstore.records import Isolation
 
@@ -113,6 +113,7 @@ class Fetches:
         self.quick = FetchAnswers(
             routes,
             self.steps,
+            lambda answer, frame: self.fetch(decode_request(frame, max_items=MOST_ITEMS), answer),
             self._files,
             self._most_open,
             self._most_bytes,
@@ -174,7 +175,7 @@ class Fetches:
 
     def notified(self, notifier: Notifier) -> None:
         """Look at a parked fetch: a mark that it waits for has moved."""
-        if self.steps.notified(notifier):
+        if self.quick.notified(notifier) or self.steps.notified(notifier):
             return
         parked = self._parked.get(notifier)
         if parked is not None:
@@ -192,7 +193,7 @@ class Fetches:
     def closed(self, connection: ClientConnection) -> None:
         """Forget the fetches of a connection."""
         for notifier in list(connection.state or ()):
-            if not self.steps.closed(notifier):
+            if not (self.quick.closed(notifier) or self.steps.closed(notifier)):
                 self._unpark(notifier, self._parked[notifier])
 
     def _denied(self, request: Request, asked: _Asked) -> frozenset[str | None]:
