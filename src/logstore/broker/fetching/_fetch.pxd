@@ -17,7 +17,7 @@ cdef class ParkedFetch:
     cdef Answer _answer
     cdef bytes _frame
     cdef Notifier _notifier
-    cdef list _registrations          # with the marks of the partitions, in their order
+    cdef list _registrations          # with the marks of the partitions; they end with it
     cdef list _timer
     cdef double _until_s
 

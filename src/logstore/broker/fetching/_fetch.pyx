@@ -80,7 +80,7 @@ cdef class FetchAnswers(QuickRequests):
             self.answered += 1
             answer.give(pieces)
             return True
-        if number == 0 and epoch == -1 and self._is_short and r.p == r.end:
+        if number == 0 and epoch == -1 and self._is_short:
             self._park(answer, frame, &head, routes)
             return True
         return False
@@ -133,7 +133,6 @@ cdef class FetchAnswers(QuickRequests):
                 if not moment.is_usual:
                     return None
                 routes.append(route)
-                route._offset = asked.offset
                 route._size = -1 if region is None else region.size
                 put_partition(w, asked.partition, &moment,
                               head.committed and not is_held_back(region, left, asked.offset, &moment), region)
@@ -166,7 +165,7 @@ cdef class FetchAnswers(QuickRequests):
         cdef ParkedFetch parked = ParkedFetch.__new__(ParkedFetch)
         cdef Loop loop = answer.connection._loop
         self.parked += 1
-        parked._fetches, parked._answer, parked._frame, parked._registrations = self, answer, frame, []
+        parked._fetches, parked._answer, parked._frame = self, answer, frame
         parked._notifier = Notifier(group=loop.group)
         parked._until_s = loop._clock.monotonic_s() + head.wait_ms / 1000.0
         parked._timer = loop.call_later(head.wait_ms / 1000.0, parked.end)
@@ -178,32 +177,25 @@ cdef class FetchAnswers(QuickRequests):
         return 0
 
     cdef int _arm(self, ParkedFetch parked, list routes, bint committed) except -1:
-        """Register with the marks that are not registered with, and look once more if one has moved meanwhile."""
-        cdef list registrations = parked._registrations
-        cdef Py_ssize_t place = 0
+        """Register with the mark of each partition, and look once more if one has moved meanwhile."""
         cdef FetchRoute route
         cdef Registration registration
         cdef Watermark mark
+        parked._registrations = []
         for route in routes:
             mark = route._log.last_stable if committed else route._log.high_watermark
-            registration = registrations[place] if place < len(registrations) else None
-            if registration is None or registration.mark is not mark:
-                registration = Registration(mark, parked._notifier)
-                registrations[place:place + 1] = [registration]
+            registration = Registration(mark, parked._notifier)
+            parked._registrations.append(registration)
             # What was found was too little: only a mark beyond what is there now brings more.
-            if not registration.arm_for(max(mark.value, route._offset) + 1):
+            if not registration.arm_for(mark.value + 1):
                 parked._notifier.notify()
                 return 0
-            place += 1
         return 0
 
     cdef int _unpark(self, ParkedFetch parked) except -1:
-        cdef Registration registration
         del self._parked[parked._notifier]
         parked._answer.connection.state.discard(parked._notifier)
         parked._answer.connection._loop.cancel(parked._timer)
-        for registration in parked._registrations:
-            registration.disarm()
         return 0
 
     cdef int _look_again(self, ParkedFetch parked, bint is_over) except -1:
@@ -220,7 +212,7 @@ cdef class FetchAnswers(QuickRequests):
                 head.wait_ms = 0
             pieces = self._look(r, &head, routes)
         except LogstoreError:
-            self._is_short = False  # `fetches` says what is wrong
+            pass  # `fetches` says what is wrong
         if pieces is None and self._is_short:
             self._arm(parked, routes, head.committed)
             return 0
