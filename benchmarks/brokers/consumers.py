@@ -1,8 +1,8 @@
 """Produce and fetch at once: the latency of a batch by load, and a producer's rate beside slow consumers.
 
 Load is a share of the batches per second that the same client reaches without a pace, in as many seconds, when it
-fetches what it produces. The client shares the machine with the broker. The slow consumers are this module's `main`,
-in a process of their own.
+fetches what it produces. The client shares the machine with the broker. The slow consumers are this module's own
+`main`, in a process of their own.
 """
 
 from __future__ import annotations
