@@ -1,8 +1,8 @@
 """Produce and fetch at once: the latency of a batch by load, and a producer's rate beside slow consumers.
 
-Load is a share of the batches per second that the same client reaches without a pace, in as many seconds, when it
-fetches what it produces. The client shares the machine with the broker. The slow consumers are this module's own
-`main`, in a process of their own.
+Full load is the highest pace that client and broker hold. It is below the rate that they reach without a pace: then
+several batches wait at any time, and each turn of both takes them together. The client shares the machine with the
+broker. The slow consumers are this module's own `main`, in a process of their own.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ from benchmarks.brokers.load import Connection
 _RECORDS = 16  # of a batch: 16 KiB, Kafka's default of ``batch.size``
 _PAUSE_S = 0.5  #: of a slow consumer between two fetches
 _SLOW_BYTES = 64 << 10  #: what it fetches
+_BESIDE_SLOW = 40_000  #: batches of a producer
 _NO_PACE = 1e9  #: batches a second
+_HELD_S = 0.05  #: a pace is held if half of its batches take no longer
+_STEP = 0.9  #: from a pace that is not held to the next one
 LOADS = (0.05, 0.2, 0.5)  #: shares of the full load
 
 
@@ -93,12 +96,12 @@ def latencies_by_load(bootstrap: str, number: int, seconds: float = 3.0) -> list
     connection.create(topic)
     paced, found = PacedLoad(bootstrap, topic), []
     try:
-        full, count = 0.0, 5_000
-        for _ in range(3):  # warm, and then for as long as with a pace: a short burst is faster
-            began = time.perf_counter()
-            paced.latencies(_NO_PACE, count)
-            full = count / (time.perf_counter() - began)
-            count = int(full * seconds)
+        paced.latencies(_NO_PACE, 5_000)  # warm
+        began = time.perf_counter()
+        paced.latencies(_NO_PACE, 10_000)
+        full = 10_000 / (time.perf_counter() - began)
+        while np.median(paced.latencies(full, int(full * seconds))) > _HELD_S:
+            full *= _STEP
         for share in LOADS:
             rate = full * share
             found.append((share, rate * _RECORDS * load.SIZE, paced.latencies(rate, int(rate * seconds))))
@@ -126,14 +129,14 @@ def print_beside_slow(name: str, bootstrap: str, rounds: int) -> None:
     found: dict[int, list[float]] = {0: [], 1: [], 10: []}
     connection = Connection(bootstrap)
     for number in range(rounds):
-        for count in found:
+        for count in itertools.islice(itertools.cycle(found), number, number + len(found)):  # each comes first once
             topic = f"beside-{count}-slow-{number}"
             connection.create(topic)
             frames = [load.produce_frame(topic, batch) for batch in load.batches(_RECORDS)]
             load.wait_until_taken(connection, frames[0])
             load.produce(connection, load.repeated(frames, 1_000), _RECORDS, os.getpid())
             with _slow_consumers(bootstrap, topic, count):
-                took = load.produce(connection, load.repeated(frames, 20_000), _RECORDS, os.getpid())
+                took = load.produce(connection, load.repeated(frames, _BESIDE_SLOW), _RECORDS, os.getpid())
             found[count].append(took.size / took.wall_s)
             connection.delete(topic)
     connection.close()
