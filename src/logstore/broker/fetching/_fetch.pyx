@@ -41,10 +41,10 @@ cdef enum:
 cdef class FetchAnswers(QuickRequests):
     """The fetch requests that are answered from their bytes, and those of them that wait.
 
-    ``steps`` takes those of sessions. ``go_on(answer, frame)`` gets each request that has waited and whose answer is
-    not a usual one; its ``frame`` has the rest of the wait. An answer has at most ``most_bytes``, and more than one
-    region only while ``files`` has at most ``most_open`` descriptors. If rights are to be asked (``asks_rights``),
-    no request is usual.
+    ``steps`` takes those of sessions. ``go_on(answer, frame)`` gets each request that has waited and whose answer
+    is not a usual one; its ``frame`` has the rest of the wait. An answer has at most ``most_bytes``, and more than
+    one region only while ``files`` has at most ``most_open`` descriptors. If rights are to be asked
+    (``asks_rights``), no request is usual.
     """
 
     def __init__(self, FetchRoutes routes not None, SessionSteps steps not None, go_on: object,
