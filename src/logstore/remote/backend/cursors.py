@@ -83,7 +83,9 @@ class RemoteCursor(RemotePartition):
         """Add the answer to a fetch from `position`."""
         self._runs.append(found)
         self.buffered += len(found.fetched.data)
-        self.position = self._mark.value = found.fetched.next_offset
+        self.position = found.fetched.next_offset
+        if self._cut < 0:
+            self._mark.value = self.position
 
     def fail_locked(self, error: LogstoreError) -> None:
         """Have the next read raise an error, once what has arrived before is handed out.
@@ -95,7 +97,12 @@ class RemoteCursor(RemotePartition):
         self._mark.value = -1
 
     def cut_locked(self, end_offset: int) -> None:
-        """Have the next read go back to an offset: the records behind it were replaced by others."""
+        """Have the next read go back to an offset: the records behind it were replaced by others.
+
+        What has arrived and was not handed out is fetched anew. What arrives from now on waits for that read.
+        """
+        self._runs.clear()
+        self.buffered = 0
         self._cut = end_offset
         self.seeks += 1
         self.position = end_offset
@@ -118,10 +125,12 @@ class RemoteCursor(RemotePartition):
         return bool(self._runs) or self.error is not None or self._cut >= 0
 
     def _go_to_locked(self, offset: int) -> None:
+        if offset <= self._cut:
+            self._cut, self._mark.value = -1, self.position  # it has not come so far
+        if self._cut >= 0:
+            return
         while self._runs and self._runs[0].fetched.next_offset <= offset:
             self.buffered -= len(self._runs.popleft().fetched.data)
-        if self._cut >= 0 and offset > self._cut:
-            return
         first = self._runs[0].start_offset if self._runs else self.position
         if offset < first or (not self._runs and offset != self.position):
             self.begin_locked(offset)
@@ -140,18 +149,17 @@ class RemoteCursor(RemotePartition):
         with held(self._lock):
             self._go_to_locked(offset)
             self.is_wanted = True
-            found = self._runs.popleft() if self._runs else None
-            error = None
-            if found is None and self._cut >= 0:
+            found, error = None, None
+            if self._cut >= 0:
                 offset, self._cut = self._cut, -1
-                self._mark.value = offset
-            elif found is None:
+                self._mark.value = self.position
+            elif self._runs:
+                found = self._last = self._runs.popleft()
+                self.buffered -= len(found.fetched.data)
+            else:
                 error, self.error = self.error, None
                 if error is not None:
                     self._mark.value = self.position
-            else:
-                self.buffered -= len(found.fetched.data)
-                self._last = found
         self._go_on()
         if error is not None:
             raise error

@@ -1,0 +1,69 @@
+"""Answers that come while the consumer has not gone back yet to where its log was cut."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, cast
+
+import pytest
+
+from logstore.batch._encode import encode
+from logstore.clock import SYSTEM_CLOCK
+from logstore.records import TopicPartition
+from logstore.remote.backend.cursors import Arrived, RemoteCursor
+from logstore.remote.client import Fetched
+
+
+def arrived(begin: int, end: int) -> Arrived:
+    data = bytearray(encode([b"%d" % offset for offset in range(begin, end)]))
+    data[:8] = begin.to_bytes(8, "big")
+    return Arrived(begin, Fetched(bytes(data), end, end, end, 0, ()))
+
+
+@pytest.fixture
+def cursor() -> RemoteCursor:
+    """A cursor whose consumer has taken 10 records."""
+    made = RemoteCursor(
+        TopicPartition("flights", 0), "", cast("Any", None), SYSTEM_CLOCK, threading.Lock(), lambda: None
+    )
+    made.begin_locked(0)
+    made.add_locked(arrived(0, 10))
+    assert taken(made, 0) == (10, list(range(10)))
+    return made
+
+
+def taken(cursor: RemoteCursor, offset: int) -> tuple[int, list[int]]:
+    """Read as a consumer does; return where it goes on, and the offsets of its records."""
+    assert cursor.has_something_locked(offset)
+    batches = cursor.read(offset)
+    return batches.next_offset, [record.offset for record in batches]
+
+
+@pytest.mark.parametrize("end", [8, 10, 11])
+def test_what_comes_after_a_cut_is_read_from_the_cut_on(cursor: RemoteCursor, end: int) -> None:
+    """Records that end below the old position would be passed over, others begin in the middle of their batch."""
+    cursor.cut_locked(6)
+    cursor.add_locked(arrived(6, end))
+    assert cursor._mark.value == -1  # a read is due, whatever the position
+    assert taken(cursor, 10) == (6, [])
+    assert cursor._mark.value == end
+    assert taken(cursor, 6) == (end, list(range(6, end)))
+
+
+def test_what_came_before_a_cut_and_was_not_read_is_fetched_anew(cursor: RemoteCursor) -> None:
+    cursor.add_locked(arrived(10, 20))
+    cursor.cut_locked(16)
+    assert cursor.buffered == 0
+    cursor.add_locked(arrived(16, 18))
+    # The consumer is at 10: it has nothing to go back to, and 10 to 15 are wanted.
+    assert not cursor.has_something_locked(10)
+    assert cursor.position == 10
+    cursor.add_locked(arrived(10, 18))
+    assert taken(cursor, 10) == (18, list(range(10, 18)))
+
+
+def test_a_consumer_at_the_cut_itself_goes_on(cursor: RemoteCursor) -> None:
+    cursor.cut_locked(10)
+    cursor.add_locked(arrived(10, 12))
+    assert taken(cursor, 10) == (12, [10, 11])
+    assert cursor._mark.value == 12
