@@ -42,7 +42,7 @@ def serve(directory, node):
 
     def stop():
         ended.set()
-        with contextlib.suppress(OSError):  # the thread may have seen the end by itself
+        with contextlib.suppress(FileNotFoundError, ConnectionError):  # the thread may have seen the end by itself
             Client(path).close()  # lets `accept` return
         thread.join()
 

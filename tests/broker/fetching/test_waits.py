@@ -38,8 +38,8 @@ class Twins:
         self.send(dict.fromkeys(range(PARTITIONS), 0), max_wait_ms=0)  # opens the logs
         self.same()
 
-    def send(self, offsets: dict[int, int], *, last_epoch: int = -1, **fields: int) -> None:
-        """Ask both for partitions from an offset on each."""
+    def send(self, offsets: dict[int, int], *, last_epoch: int = -1, more: bytes = b"", **fields: int) -> None:
+        """Ask both for partitions from an offset on each; ``more`` bytes are behind the request."""
         partitions = [
             FetchRequest.FetchPartition(
                 partition=n, fetch_offset=at, last_fetched_epoch=last_epoch, partition_max_bytes=1 << 20
@@ -53,6 +53,7 @@ class Twins:
             topic.topic = "idle"
         settings = {"max_wait_ms": WAIT_MS, "min_bytes": 1, "max_bytes": 1 << 20} | fields
         frame = encode_request(FetchRequest(replica_id=-1, topics=[topic], **settings), self.version, 7, "a test")
+        frame = (len(frame) - 4 + len(more)).to_bytes(4, "big") + frame[4:] + more
         for wire in self.wires:
             wire.socket.sendall(frame)
 
@@ -182,6 +183,14 @@ def test_a_connection_that_closes_leaves_no_waiter(twins: Twins) -> None:
         wire.socket.close()
     wait_for(lambda: not any(twins.waiters(n) for n in range(3)))
     assert not twins.brokers[0]._requests._fetches._parked
+
+
+def test_bytes_behind_a_request_are_not_kept_while_it_waits(twins: Twins) -> None:
+    twins.send({0: 0}, more=bytes(1_000))
+    twins.both_wait(0)
+    assert twins.parked == 0
+    twins.topic.log(0).append([b"v"])
+    assert b"v" in twins.same()
 
 
 def test_requests_behind_one_that_waits_are_answered_in_their_turn(twins: Twins) -> None:

@@ -50,7 +50,7 @@ def test_what_comes_after_a_cut_is_read_from_the_cut_on(cursor: RemoteCursor, en
     assert taken(cursor, 6) == (end, list(range(6, end)))
 
 
-def test_what_came_before_a_cut_and_was_not_read_is_fetched_anew(cursor: RemoteCursor) -> None:
+def test_what_came_before_a_cut_and_was_not_read_is_fetched_again(cursor: RemoteCursor) -> None:
     cursor.add_locked(arrived(10, 20))
     cursor.cut_locked(16)
     assert cursor.buffered == 0

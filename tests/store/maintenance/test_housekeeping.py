@@ -138,6 +138,16 @@ def test_logs_of_which_nothing_is_to_be_deleted_are_looked_at_once_and_never_ope
         assert [log.log_start_offset for log in store["flights"].partitions] == [10, 10, 0]
 
 
+def test_logs_that_were_not_closed_are_opened_and_so_recovered(tmp_path, clock):
+    """Files that a deletion has left go then, and records that no reader sees yet count."""
+    with reopened(tmp_path, clock) as store:
+        fill(store["flights"], partition=0)
+        shutil.copytree(tmp_path / "data", tmp_path / "killed" / "data", ignore=shutil.ignore_patterns("*.socket"))
+    with open_store(tmp_path / "killed", clock) as store:
+        store.housekeep()
+        assert [log.name.partition for log in store._host.partitions.opened()] == [0]
+
+
 def test_a_log_that_is_too_large_is_opened_and_one_that_is_not_is_left_alone(tmp_path, clock):
     with reopened(tmp_path, clock, retention_ms=-1, retention_bytes=600):
         pass

@@ -10,7 +10,7 @@ this module has the bytes that `fetches` would send. Used by the loop's thread.
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 
 from logstore.batch._bytes cimport store32
 from logstore.broker._loop cimport Answer, Loop, QuickRequests
@@ -80,7 +80,7 @@ cdef class FetchAnswers(QuickRequests):
             self.answered += 1
             answer.give(pieces)
             return True
-        if number == 0 and epoch == -1 and self._is_short:
+        if number == 0 and epoch == -1 and self._is_short and r.p == r.end:  # other bytes would wait too
             self._park(answer, frame, &head, routes)
             return True
         return False
@@ -226,7 +226,8 @@ cdef class FetchAnswers(QuickRequests):
 
     cdef int32_t _left_ms(self, ParkedFetch parked, bint is_over) except -1:
         cdef double now_s = parked._answer.connection._loop._clock.monotonic_s()
-        return 0 if is_over else 1 + <int32_t>(1000 * max(parked._until_s - now_s, 0.0))
+        cdef int64_t left_ms = 1 + <int64_t>(1000 * max(parked._until_s - now_s, 0.0))
+        return 0 if is_over else <int32_t>min(left_ms, <int64_t>INT32_MAX)
 
     def notified(self, notifier: Notifier) -> bool:
         """Look at the request that waits for a notifier; False if it is none of these."""

@@ -109,8 +109,8 @@ def rests_until(
 
     A time at or before ``now_ms`` means now, `NEVER` that it has nothing to delete at any time.
     """
-    if len(segments) > 1 and segments[1].base_offset <= log_start:
-        return now_ms  # a deletion was cut short
+    if not segments or (len(segments) > 1 and segments[1].base_offset <= log_start):
+        return now_ms  # lost, or a deletion was cut short
     if next(_doomed(config, segments, high_watermark, now_ms), None) is not None:
         return now_ms
     if not config.deletes or config.retention_ms < 0 or not any(segment.size for segment in segments):

@@ -99,7 +99,7 @@ class RemoteCursor(RemotePartition):
     def cut_locked(self, end_offset: int) -> None:
         """Have the next read go back to an offset: the records behind it were replaced by others.
 
-        What has arrived and was not handed out is fetched anew. What arrives from now on waits for that read.
+        What has arrived and was not handed out is fetched again. What arrives from now on waits for that read.
         """
         self._runs.clear()
         self.buffered = 0

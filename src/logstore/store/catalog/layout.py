@@ -196,6 +196,12 @@ def is_unused(directory: Directory) -> bool:
     return not any(directory.read(name) for name in directory.names() if name.endswith(files.LOG))
 
 
+def was_closed(directory: Directory) -> bool:
+    """Return whether the log in a partition's directory was closed, and not opened for writing since."""
+    point = checkpoints.decode_slots(directory.read(checkpoints.RECOVERY) or b"")
+    return point is not None and point.clean
+
+
 def write_partition_metadata(directory: Directory, topic_id: str) -> None:
     """Write Kafka's file with the topic's id, by which Kafka recognizes a partition as its own."""
     # Not synced, a hint for Kafka only: after a power cut it is whole or absent.

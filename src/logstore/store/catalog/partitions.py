@@ -160,11 +160,14 @@ class Partitions:
 
         Raises:
             DamagedLogError, StorageError: as `Log.open`.
+            LogstoreError: the log was not closed, and may be other than it looks until it is recovered.
         """
         self._check_open()
         directory = layout.partition_directory(self._root, name)
         if layout.is_unused(directory):
             return None
+        if not layout.was_closed(directory):
+            raise LogstoreError(f"{name}: the log was not closed; opening it for writing recovers it")
         return LogReader(directory, self._config_of(name.topic), self._clock, self._kind_of(name.topic))
 
     def is_unused(self, topic: str, count: int) -> bool:
@@ -216,6 +219,8 @@ class Partitions:
         with held(self._lock):
             doomed = [name for name in self._open if name.topic == topic]
             logs = [self._open.pop(name) for name in doomed]
+            for name in [name for name in self.resting if name.topic == topic]:
+                del self.resting[name]
         side_by_side(lambda log: log.close(reason=reason, error=error), logs, at_least=MANY)
 
     def renew(self, name: TopicPartition, make: Callable[[], object]) -> None:
