@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
-import struct
 from collections.abc import Iterator
 from random import Random
 
@@ -17,7 +15,7 @@ from logstore.protocol.generated.messages import FetchRequest
 from logstore.records import Isolation
 from logstore.store import Store
 from tests.broker.fetching.test_session_bytes import SessionOfTwo
-from tests.broker.fetching.twins import SEED, counts_of
+from tests.broker.fetching.twins import SEED, WaitingTwins, counts_of
 from tests.broker.wire import Wire
 from tests.kit.waiting import wait_for
 
@@ -38,14 +36,11 @@ def asked(offsets: dict[int, int], **fields: int) -> FetchRequest:
     return FetchRequest(replica_id=-1, topics=topics, **settings)
 
 
-class Twins:
+class Twins(WaitingTwins):
     """A session in each of two brokers over one store."""
 
     def __init__(self, store: Store, brokers: tuple[Broker, Broker], stack: contextlib.ExitStack) -> None:
-        self.brokers = brokers
-        self.store = store
-        self.topic = store.create_topic("idle", PARTITIONS)
-        self.wires = [stack.enter_context(Wire(broker)) for broker in brokers]
+        super().__init__(store, brokers, stack, PARTITIONS)
         self.session = SessionOfTwo()
         offsets = dict.fromkeys(range(PARTITIONS), 0)
         self.send(asked(offsets, max_wait_ms=0))
@@ -62,12 +57,6 @@ class Twins:
         one, other = self.session.learn([wire.frame() for wire in self.wires], VERSION)
         assert one == other
         return one
-
-    def waiters(self, partition: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> int:
-        return self.topic.log(partition)._end_mark(isolation).waiters
-
-    def both_wait(self, partition: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> None:
-        wait_for(lambda: self.waiters(partition, isolation) == 2)
 
     @property
     def parked(self) -> int:
@@ -160,10 +149,7 @@ def test_a_topic_that_is_deleted_wakes_with_its_error(twins: Twins, store: Store
 def test_a_connection_that_closes_leaves_no_waiter_and_its_session_goes_on(twins: Twins) -> None:
     twins.send(asked({}))
     twins.both_wait(0)
-    for wire in twins.wires:
-        # A reset: a connection that is closed in one direction still gets its answer.
-        wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        wire.socket.close()
+    twins.reset()
     wait_for(lambda: twins.waiters(0) == 0)
     twins.session.epoch += 1
     twins.wires = [Wire(broker) for broker in twins.brokers]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
-import struct
 import time
 from collections.abc import Iterator
 from random import Random
@@ -18,8 +16,7 @@ from logstore.protocol.generated.messages import FetchRequest
 from logstore.records import Isolation
 from logstore.store import Store
 from tests.broker.fetching.test_fetch_bytes import VERSIONS
-from tests.broker.fetching.twins import SEED, answered_from_bytes, counts_of
-from tests.broker.wire import Wire
+from tests.broker.fetching.twins import SEED, WaitingTwins, answered_from_bytes, counts_of
 from tests.kit.waiting import wait_for
 
 WAIT_MS = 60_000
@@ -27,13 +24,11 @@ PARTITIONS = 4
 ROUNDS = 100
 
 
-class Twins:
+class Twins(WaitingTwins):
     """A connection to each of two brokers over one store."""
 
     def __init__(self, store: Store, brokers: tuple[Broker, Broker], stack: contextlib.ExitStack) -> None:
-        self.brokers = brokers
-        self.topic = store.create_topic("idle", PARTITIONS)
-        self.wires = [stack.enter_context(Wire(broker)) for broker in brokers]
+        super().__init__(store, brokers, stack, PARTITIONS)
         self.version = 12
         self.send(dict.fromkeys(range(PARTITIONS), 0), max_wait_ms=0)  # opens the logs
         self.same()
@@ -62,12 +57,6 @@ class Twins:
         one, other = (wire.frame() for wire in self.wires)
         assert one == other
         return one
-
-    def waiters(self, partition: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> int:
-        return self.topic.log(partition)._end_mark(isolation).waiters
-
-    def both_wait(self, partition: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> None:
-        wait_for(lambda: self.waiters(partition, isolation) == 2)
 
     @property
     def parked(self) -> int:
@@ -177,10 +166,7 @@ def test_a_connection_that_closes_leaves_no_waiter(twins: Twins) -> None:
     twins.send({0: 0, 1: 0})
     twins.send({2: 0})  # its turn comes behind the first
     twins.both_wait(1)
-    for wire in twins.wires:
-        # A reset: a connection that is closed in one direction still gets its answer.
-        wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        wire.socket.close()
+    twins.reset()
     wait_for(lambda: not any(twins.waiters(n) for n in range(3)))
     assert not twins.brokers[0]._requests._fetches._parked
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import struct
 from collections.abc import Sequence
 from random import Random
 from typing import Any
@@ -10,6 +13,10 @@ from logstore.broker import Broker
 from logstore.broker.requests import RequestHandler
 from logstore.broker.served import Served
 from logstore.protocol.generated.messages import FetchRequest
+from logstore.records import Isolation
+from logstore.store import Store
+from tests.broker.wire import Wire
+from tests.kit.waiting import wait_for
 
 SEED = 2027
 NAMES = ("mixed", "plain", "rolled", "missing")
@@ -69,3 +76,26 @@ def counts_of(broker: Broker) -> dict[str, tuple[int, int, int]]:
     return {
         name: (each.fetches, each.failed_fetches, each.bytes_out) for name, each in broker._served.counts.items()
     }
+
+
+class WaitingTwins:
+    """A connection to each of two brokers over one store, with a topic whose records are waited for."""
+
+    def __init__(
+        self, store: Store, brokers: tuple[Broker, Broker], stack: contextlib.ExitStack, partitions: int
+    ) -> None:
+        self.brokers = brokers
+        self.topic = store.create_topic("idle", partitions)
+        self.wires = [stack.enter_context(Wire(broker)) for broker in brokers]
+
+    def waiters(self, partition: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> int:
+        return self.topic.log(partition)._end_mark(isolation).waiters
+
+    def both_wait(self, partition: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> None:
+        wait_for(lambda: self.waiters(partition, isolation) == 2)
+
+    def reset(self) -> None:
+        """Reset both connections: one that is closed in one direction still gets its answer."""
+        for wire in self.wires:
+            wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            wire.socket.close()

@@ -173,6 +173,7 @@ def test_old_records_that_come_to_a_log_that_rested_are_deleted(tmp_path, clock)
     with reopened(tmp_path, clock) as store:
         store.housekeep()
         store["flights"].append(b"old", partition=2, timestamp=clock.now_ms() - 8 * DAY_MS)
+        assert ("flights", 2) not in store._host.partitions.resting
         store._host.partitions.close_topic("flights")
         store.housekeep()
         assert store["flights"][2].log_start_offset == 1

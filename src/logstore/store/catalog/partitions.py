@@ -164,11 +164,11 @@ class Partitions:
         """
         self._check_open()
         directory = layout.partition_directory(self._root, name)
+        if layout.was_closed(directory):
+            return LogReader(directory, self._config_of(name.topic), self._clock, self._kind_of(name.topic))
         if layout.is_unused(directory):
             return None
-        if not layout.was_closed(directory):
-            raise LogstoreError(f"{name}: the log was not closed; opening it for writing recovers it")
-        return LogReader(directory, self._config_of(name.topic), self._clock, self._kind_of(name.topic))
+        raise LogstoreError(f"{name}: the log was not closed; opening it for writing recovers it")
 
     def is_unused(self, topic: str, count: int) -> bool:
         """Return whether no log of a topic was ever opened for writing, of ``count`` partitions."""
