@@ -46,9 +46,11 @@ class Twins(WaitingTwins):
         self.send(asked(offsets, max_wait_ms=0))
         self.same()
 
-    def send(self, request: FetchRequest) -> None:
+    def send(self, request: FetchRequest, *, only: Wire | None = None) -> None:
         request.session_epoch = self.session.epoch
         for wire, number in zip(self.wires, self.session.numbers, strict=True):
+            if only not in (None, wire):
+                continue
             request.session_id = number
             wire.socket.sendall(encode_request(request, VERSION, 7, "a test"))
 
@@ -94,6 +96,15 @@ def test_both_are_woken_alike(twins: Twins) -> None:
         twins.same()
     assert twins.parked == ROUNDS
     assert counts_of(twins.brokers[0]) == counts_of(twins.brokers[1])
+
+
+def test_a_record_between_the_look_and_the_wait_ends_it(twins: Twins, monkeypatch: pytest.MonkeyPatch) -> None:
+    twins.appends_early(monkeypatch, 1)
+    for n, wire in enumerate(twins.wires):
+        twins.send(asked({1: n}), only=wire)
+        assert b"early" in wire.frame()
+        assert twins.topic.log(1).log_end_offset == n + 1
+    assert twins.parked == 1
 
 
 def test_a_step_whose_time_is_over_gets_an_empty_answer_and_its_session_goes_on(twins: Twins) -> None:

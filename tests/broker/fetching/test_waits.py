@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
 
 import pytest
@@ -17,6 +17,7 @@ from logstore.records import Isolation
 from logstore.store import Store
 from tests.broker.fetching.test_fetch_bytes import VERSIONS
 from tests.broker.fetching.twins import SEED, WaitingTwins, answered_from_bytes, counts_of
+from tests.broker.wire import Wire
 from tests.kit.waiting import wait_for
 
 WAIT_MS = 60_000
@@ -33,7 +34,15 @@ class Twins(WaitingTwins):
         self.send(dict.fromkeys(range(PARTITIONS), 0), max_wait_ms=0)  # opens the logs
         self.same()
 
-    def send(self, offsets: dict[int, int], *, last_epoch: int = -1, more: bytes = b"", **fields: int) -> None:
+    def send(
+        self,
+        offsets: dict[int, int],
+        *,
+        last_epoch: int = -1,
+        more: bytes = b"",
+        wires: Sequence[Wire] = (),
+        **fields: int,
+    ) -> None:
         """Ask both for partitions from an offset on each; ``more`` bytes are behind the request."""
         partitions = [
             FetchRequest.FetchPartition(
@@ -49,7 +58,7 @@ class Twins(WaitingTwins):
         settings = {"max_wait_ms": WAIT_MS, "min_bytes": 1, "max_bytes": 1 << 20} | fields
         frame = encode_request(FetchRequest(replica_id=-1, topics=[topic], **settings), self.version, 7, "a test")
         frame = (len(frame) - 4 + len(more)).to_bytes(4, "big") + frame[4:] + more
-        for wire in self.wires:
+        for wire in wires or self.wires:
             wire.socket.sendall(frame)
 
     def same(self) -> bytes:
@@ -98,6 +107,15 @@ def test_both_are_woken_alike(twins: Twins, version: int) -> None:
         assert not any(twins.waiters(each, isolation) for each in range(PARTITIONS))
     assert twins.parked == answered_from_bytes(twins.brokers[0]) > 0
     assert counts_of(twins.brokers[0]) == counts_of(twins.brokers[1])
+
+
+def test_a_record_between_the_look_and_the_wait_ends_it(twins: Twins, monkeypatch: pytest.MonkeyPatch) -> None:
+    twins.appends_early(monkeypatch, 1)
+    for n, wire in enumerate(twins.wires):
+        twins.send({0: 0, 1: n, 2: 0}, wires=[wire])
+        assert b"early" in wire.frame()
+        assert twins.topic.log(1).log_end_offset == n + 1
+    assert twins.parked == answered_from_bytes(twins.brokers[0]) == 1
 
 
 def test_one_whose_time_is_over_gets_what_there_is(twins: Twins) -> None:

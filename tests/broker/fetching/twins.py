@@ -9,9 +9,16 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
+import pytest
+
 from logstore.broker import Broker
+from logstore.broker._loop import Answer
+from logstore.broker.fetching.fetches import Fetches
 from logstore.broker.requests import RequestHandler
 from logstore.broker.served import Served
+from logstore.io._notifier import Notifier
+from logstore.log import Log
+from logstore.protocol.frames import Request, encode_request
 from logstore.protocol.generated.messages import FetchRequest
 from logstore.records import Isolation
 from logstore.store import Store
@@ -78,6 +85,18 @@ def counts_of(broker: Broker) -> dict[str, tuple[int, int, int]]:
     }
 
 
+class EarlyRecord(set[Notifier]):
+    """The fetches that wait on a connection: a record comes between the look of each and its registration."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__()
+        self._log = log
+
+    def add(self, notifier: Notifier) -> None:
+        self._log.append([b"early"])
+        super().add(notifier)
+
+
 class WaitingTwins:
     """A connection to each of two brokers over one store, with a topic whose records are waited for."""
 
@@ -93,6 +112,22 @@ class WaitingTwins:
 
     def both_wait(self, partition: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> None:
         wait_for(lambda: self.waiters(partition, isolation) == 2)
+
+    def appends_early(self, monkeypatch: pytest.MonkeyPatch, partition: int) -> None:
+        """Have a record come to a partition as an `EarlyRecord`, on each connection that is there."""
+        fetch = Fetches.fetch
+
+        def fetching(fetches: Fetches, request: Request, answer: Answer) -> None:
+            answer.connection.state = EarlyRecord(self.topic.log(partition))
+            fetch(fetches, request, answer)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Fetches, "fetch", fetching)
+            beyond = FetchRequest.FetchPartition(partition=partition, fetch_offset=1_000, partition_max_bytes=1)
+            topic = FetchRequest.FetchTopic(topic="idle", partitions=[beyond])
+            for wire in self.wires:
+                wire.socket.sendall(encode_request(FetchRequest(replica_id=-1, topics=[topic]), 12, 7, "a test"))
+                wire.frame()
 
     def reset(self) -> None:
         """Reset both connections: one that is closed in one direction still gets its answer."""

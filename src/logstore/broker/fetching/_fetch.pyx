@@ -26,7 +26,7 @@ from logstore.io._file_region cimport FileRegion
 from logstore.io._files cimport Files
 from logstore.io._notifier cimport Notifier
 from logstore.log._partition_log cimport Moment
-from logstore.log.marks._watermark cimport Registration, Watermark
+from logstore.log.marks._watermark cimport Registration
 from logstore.protocol._reading cimport Reader, integer
 from logstore.protocol._writing cimport Writer
 
@@ -134,6 +134,7 @@ cdef class FetchAnswers(QuickRequests):
                     return None
                 routes.append(route)
                 route._size = -1 if region is None else region.size
+                route._seen = moment.last_stable if head.committed else moment.high_watermark
                 put_partition(w, asked.partition, &moment,
                               head.committed and not is_held_back(region, left, asked.offset, &moment), region)
                 if region is not None:
@@ -177,17 +178,16 @@ cdef class FetchAnswers(QuickRequests):
         return 0
 
     cdef int _arm(self, ParkedFetch parked, list routes, bint committed) except -1:
-        """Register with the mark of each partition, and look once more if one has moved meanwhile."""
+        """Register with the mark of each partition, and look once more if one has moved since the look."""
         cdef FetchRoute route
         cdef Registration registration
-        cdef Watermark mark
         parked._registrations = []
         for route in routes:
-            mark = route._log.last_stable if committed else route._log.high_watermark
-            registration = Registration(mark, parked._notifier)
+            registration = Registration(route._log.last_stable if committed else route._log.high_watermark,
+                                        parked._notifier)
             parked._registrations.append(registration)
-            # What was found was too little: only a mark beyond what is there now brings more.
-            if not registration.arm_for(mark.value + 1):
+            # What was found was too little: only a mark beyond the one of the look brings more.
+            if not registration.arm_for(route._seen + 1):
                 parked._notifier.notify()
                 return 0
         return 0

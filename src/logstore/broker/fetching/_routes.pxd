@@ -15,6 +15,7 @@ cdef class FetchRoute:
     cdef TopicCounts _counts
     cdef int64_t _request             # the last one outside of a session that has named the partition
     cdef int64_t _size                # of the region for it; -1: none
+    cdef int64_t _seen                # the end that was seen for it
     cdef bint _agrees(self, int64_t last_epoch, int64_t offset) except -1
     cdef FileRegion look(self, const AskedFields *asked, int64_t left, int64_t size, bint committed,
                          Moment *moment)

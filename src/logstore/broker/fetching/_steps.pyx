@@ -157,16 +157,18 @@ cdef class SessionSteps:
         return 0
 
     cdef int _arm(self, Plan plan, bint committed) except -1:
-        """Register with the marks that are not registered with, and look once more if one has moved meanwhile."""
+        """Register with the marks that lack it, and look once more if one has moved since the look."""
         cdef FetchedPartition each
         cdef Watermark mark
+        cdef int64_t seen
         cdef Notifier notifier = plan.session._notifier
         for each in plan.wanted:
             mark = each._route._log.last_stable if committed else each._route._log.high_watermark
             if each._registration is None or each._registration.mark is not mark:
                 each._registration = Registration(mark, notifier)
-            # What was found was too little: only a mark beyond what is there now brings more.
-            if not each._registration.arm_for(max(mark.value, each.fetch_offset) + 1):
+            # What was found was too little: only a mark beyond the one of the look brings more.
+            seen = each._moment.last_stable if committed else each._moment.high_watermark
+            if not each._registration.arm_for(max(seen, each.fetch_offset) + 1):
                 notifier.notify()
                 return 0
         return 0

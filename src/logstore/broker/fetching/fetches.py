@@ -250,7 +250,7 @@ class Fetches:
         if connection.state is None:
             connection.state = set()
         connection.state.add(notifier)
-        self._arm(notifier, asked)
+        self._arm(notifier, asked, found)
 
     def _complete(self, asked: _Asked, found: _Found) -> None:
         for wanted, each in found:
@@ -262,21 +262,22 @@ class Fetches:
                 counts.bytes_out += each.region.size
         asked.complete(found)
 
-    def _arm(self, notifier: Notifier, asked: _Asked) -> None:
-        """Register with every mark, and look once more if one has moved meanwhile."""
+    def _arm(self, notifier: Notifier, asked: _Asked, found: _Found) -> None:
+        """Register with every mark, and look once more if one has moved since the look that has ``found`` this."""
         asked.registrations, asked.led = [], []
-        for each in asked.plan.wanted:
+        for each, one in found:
             name = self._name(each)
             log = self._log(name, each.partition)
-            if log is None:
-                continue
+            if log is None:  # there is an answer now that says so
+                notifier.notify()
+                return
             if name is not None and log.maintenance.config.replicated:
                 asked.led.append((name, each.partition))
-            mark = log._end_mark(asked.isolation)
-            registration = Registration(mark, notifier)
+            registration = Registration(log._end_mark(asked.isolation), notifier)
             asked.registrations.append(registration)
-            # What was found was too little: only a mark beyond what is there now brings more.
-            if not registration.arm_for(max(mark.value, each.fetch_offset) + 1):
+            # What was found was too little: only a mark beyond the one of the look brings more.
+            seen = one.last_stable_offset if asked.isolation is Isolation.READ_COMMITTED else one.high_watermark
+            if not registration.arm_for(max(seen, each.fetch_offset) + 1):
                 notifier.notify()
                 return
         if asked.led:
@@ -299,7 +300,7 @@ class Fetches:
             self._unpark(notifier, asked)
             self._complete(asked, found)
         else:
-            self._arm(notifier, asked)
+            self._arm(notifier, asked, found)
 
     def _time_out(self, notifier: Notifier) -> None:
         parked = self._parked.get(notifier)
