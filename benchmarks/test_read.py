@@ -44,6 +44,28 @@ def test_scan_to_values(benchmark: Any, places: Any) -> None:
         )
 
 
+class Offsets:
+    """Offsets of a race's rounds. Each competitor draws for itself, and all draw the same."""
+
+    def __init__(self, batches: list[list[bytes]], count: int, *, first_looks: bool) -> None:
+        self._batches, self._count = batches, count
+        self._rng = random.Random(1)
+        self._order = self._rng.sample(range(len(batches)), len(batches)) if first_looks else None
+
+    def draw(self) -> list[int]:
+        """Return the offsets of one round: no batch again, if first looks are asked for."""
+        per_batch, count = len(self._batches[0]), self._count
+        if self._order is None:
+            return self._rng.choices(range(per_batch * len(self._batches)), k=count)
+        taken, self._order = self._order[:count], self._order[count:]
+        assert len(taken) == count, "more rounds than batches"
+        return [batch * per_batch + self._rng.randrange(per_batch) for batch in taken]
+
+    def check(self, offsets: list[int], values: list[bytes]) -> None:
+        per_batch = len(self._batches[0])
+        assert values == [self._batches[offset // per_batch][offset % per_batch] for offset in offsets]
+
+
 def random_reads(
     benchmark: Any,
     places: Any,
@@ -52,29 +74,31 @@ def random_reads(
     *,
     kind: type[Ours] = Ours,
     codec: str = "none",
+    first_looks: bool = False,
     **about: Any,
 ) -> None:
     """Race so many reads of one value each, at random offsets; the caller keeps no positions in memory.
 
-    Each round reads the same offsets, so after the first one every batch was checked before.
+    Each round has other offsets. Without ``first_looks`` the table of checked batches has taken what it can hold
+    before the first round.
     """
-    per_batch = len(batches[0])
-    offsets = random.Random(1).choices(range(per_batch * len(batches)), k=count)
-    expected = [batches[offset // per_batch][offset % per_batch] for offset in offsets]
 
     def open_ours(place: Path) -> Any:
         return kind(place, compression_type="producer" if codec == "none" else codec)
 
+    def reading(get: Callable[[int], bytes]) -> Runner:
+        offsets = Offsets(batches, count, first_looks=first_looks)
+        return Runner(lambda drawn: [get(offset) for offset in drawn], offsets.check, offsets.draw)
+
     with filled(("lmdb",), places, batches, open_ours) as logs:
         stored = logs["ours"].log.metrics().size
-        runners = {
-            name: Runner(lambda _, get=log.get: [get(offset) for offset in offsets], same(expected))
-            for name, log in logs.items()
-        }
+        for log in logs.values() if not first_looks else ():
+            for n, batch in enumerate(batches):
+                log.get(n * len(batch) + n % len(batch))
         race(
             benchmark,
-            runners.pop("ours"),
-            runners,
+            reading(logs.pop("ours").get),
+            {name: reading(log.get) for name, log in logs.items()},
             records=count,
             size=count * SIZE,
             unit="us each",
@@ -84,12 +108,22 @@ def random_reads(
         )
 
 
+#: A first look reads and checks the whole batch; a later one a piece of it.
+LOOKS = pytest.mark.parametrize("first_looks", [False, True], ids=["again", "first"])
+
+
+def looks(first_looks: bool) -> str:
+    return ", first look at each batch" if first_looks else ""
+
+
 @pytest.mark.row("S2", "S3", "S16")
-def test_random_reads(benchmark: Any, places: Any) -> None:
+@LOOKS
+def test_random_reads(benchmark: Any, places: Any, first_looks: bool) -> None:
     """At offsets of 10,000,000, in batches of 100."""
     batches = records.groups(SIZE, 100, 100_000)
-    workload = f"random read by offset, {100 * len(batches) * SIZE / 1e9:.0f} GB"
-    random_reads(benchmark, places, batches, 10_000, workload=workload, bars={"lmdb": Bar(1 / 1.6, 1 / 1.2)})
+    workload = f"random read by offset, {100 * len(batches) * SIZE / 1e9:.0f} GB{looks(first_looks)}"
+    bars = {"lmdb": Bar(1 / 1.6, 1 / 1.2)}
+    random_reads(benchmark, places, batches, 10_000, first_looks=first_looks, workload=workload, bars=bars)
 
 
 class OursInAStore(Ours):
@@ -109,12 +143,21 @@ class OursInAStore(Ours):
 
 
 @pytest.mark.row("S2", "S3", "S16")
-def test_random_reads_through_a_topic(benchmark: Any, places: Any) -> None:
+@LOOKS
+def test_random_reads_through_a_topic(benchmark: Any, places: Any, first_looks: bool) -> None:
     """At offsets of 10,000,000, in batches of 100."""
     batches = records.groups(SIZE, 100, 100_000)
-    workload = f"random read by topic and offset, {100 * len(batches) * SIZE / 1e9:.0f} GB"
-    bars = {"lmdb": Bar(1 / 2, 1 / 1.6)}
-    random_reads(benchmark, places, batches, 10_000, kind=OursInAStore, workload=workload, bars=bars)
+    workload = f"random read by topic and offset, {100 * len(batches) * SIZE / 1e9:.0f} GB{looks(first_looks)}"
+    random_reads(
+        benchmark,
+        places,
+        batches,
+        10_000,
+        kind=OursInAStore,
+        first_looks=first_looks,
+        workload=workload,
+        bars={"lmdb": Bar(1 / 2, 1 / 1.6)},
+    )
 
 
 @pytest.mark.row("S2", "S3", "S16")
