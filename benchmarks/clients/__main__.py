@@ -25,6 +25,9 @@ BARS = {
     ("consume", "logstore", "confluent-kafka"): 3.0,
     ("consume", "logstore, Arrow", "confluent-kafka"): 8.0,
 }
+#: Of a core, for a consumer that waits at the ends of `IDLE_PARTITIONS`.
+IDLE_BAR_PERCENT = 1.0
+IDLE_PARTITIONS = 1_000
 
 
 def run(work: str, client: str, bootstrap: str, topic: str, count: int) -> dict[str, Any]:
@@ -40,9 +43,12 @@ def main() -> None:
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--latencies", type=int, default=300)
+    parser.add_argument("--idle-s", type=int, default=20)
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", help="produce, consume or latency; scan is for benchmarks.clients.tls")
+    parser.add_argument(
+        "--only", help="produce, consume, idle or latency; scan and login are for benchmarks.clients.tls"
+    )
     given = parser.parse_args()
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     with logstore.connect(given.bootstrap) as cluster:
@@ -51,13 +57,14 @@ def main() -> None:
             for work, client in WORKS:
                 if given.only not in (None, work):
                     continue
-                count = given.latencies if work == "latency" else given.records
+                count = {"latency": given.latencies, "idle": given.idle_s}.get(work, given.records)
+                partitions = {"latency": 1, "idle": IDLE_PARTITIONS}.get(work, given.partitions)
                 topic = f"bench-{work}-{number}-{client.split(',')[0]}"
-                if work == "consume":
-                    topic = f"bench-read-{number}"
+                if work in ("consume", "idle"):
+                    topic = f"bench-{work}-{number}"
                 if topic not in topics:
                     topics.append(topic)
-                    made = cluster.create_topics([NewTopic(topic, 1 if work == "latency" else given.partitions)])[0]
+                    made = cluster.create_topics([NewTopic(topic, partitions)])[0]
                     if work == "consume":
                         run("produce", "logstore", given.bootstrap, made.name, count)
                 found.setdefault((work, client), []).append(run(work, client, given.bootstrap, topic, count))
@@ -66,6 +73,11 @@ def main() -> None:
         if work == "latency":
             p50, p99 = (statistics.median(each[key] for each in rounds) * 1e3 for key in ("p50_s", "p99_s"))
             print(f"{work:8} {client:16} p50 {p50:.2f} ms, p99 {p99:.2f} ms from send to poll")
+            continue
+        if work == "idle":
+            percent = statistics.median(100 * each["cpu_s"] / each["seconds"] for each in rounds)
+            wanted = f" (wanted {IDLE_BAR_PERCENT:.0f})" if client == "logstore" else ""
+            print(f"{work:8} {client:16} {IDLE_PARTITIONS:,} partitions: {percent:.2f} % of a core{wanted}")
             continue
         rate = statistics.median(each["records"] / each["cpu_s"] for each in rounds)
         wall = statistics.median(each["records"] * SIZE / each["seconds"] / 1e6 for each in rounds)

@@ -260,6 +260,37 @@ def latency_confluent(bootstrap: str, topic: str, count: int) -> list[float]:
     return took
 
 
+# -- waiting for records that do not come
+
+
+def idle_logstore(bootstrap: str, topic: str, count: int) -> int:
+    """Wait so many seconds at the ends of all partitions."""
+    import logstore
+
+    with (
+        logstore.connect(bootstrap) as cluster,
+        cluster.consumer(auto_offset_reset="latest", enable_auto_commit=False) as consumer,
+    ):
+        consumer.assign_topics(topic)
+        assert not consumer.poll(5.0)
+        begin()
+        assert not consumer.poll(float(count))
+    return count
+
+
+def idle_confluent(bootstrap: str, topic: str, count: int) -> int:
+    from confluent_kafka import OFFSET_END, Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "bench", "enable.auto.commit": False})
+    found = consumer.list_topics(topic).topics[topic].partitions
+    consumer.assign([TopicPartition(topic, number, OFFSET_END) for number in found])
+    assert consumer.poll(5.0) is None
+    begin()
+    assert consumer.poll(float(count)) is None
+    # Not closed: what that takes is no part of a wait.
+    return count
+
+
 WORKS: dict[tuple[str, str], Callable[[str, str, int], int | list[float]]] = {
     ("produce", "logstore"): produce_logstore,
     ("produce", "confluent-kafka"): produce_confluent,
@@ -268,6 +299,8 @@ WORKS: dict[tuple[str, str], Callable[[str, str, int], int | list[float]]] = {
     ("consume", "logstore, Arrow"): consume_arrow,
     ("consume", "confluent-kafka"): consume_confluent,
     ("consume", "aiokafka"): consume_aiokafka,
+    ("idle", "logstore"): idle_logstore,
+    ("idle", "confluent-kafka"): idle_confluent,
     ("latency", "logstore"): latency_logstore,
     ("latency", "confluent-kafka"): latency_confluent,
 }

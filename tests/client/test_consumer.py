@@ -25,6 +25,7 @@ from logstore.errors import (
     UnknownPartitionError,
     UnknownSettingError,
     UnknownTopicError,
+    UnsupportedOperationError,
     WakeupError,
 )
 from logstore.groups.offsets import OffsetAndMetadata
@@ -968,3 +969,11 @@ def test_a_group_in_the_first_place_is_taken_for_one_release_more(store):
         assert store.consumer(settings={"max.poll.records": 7})._config.max_poll_records == 7
     with pytest.warns(DeprecationWarning, match="settings"), store.producer(settings={"linger.ms": 7}) as producer:
         assert producer._config.linger_ms == 7
+
+
+def test_a_store_divides_no_partitions(store):
+    """Only a cluster does; the error says what to call."""
+    with store.consumer(group="report") as consumer:
+        with pytest.raises(UnsupportedOperationError, match=r"assign\(\)"):
+            consumer.subscribe("flights")
+        consumer.assign_topics("flights")
