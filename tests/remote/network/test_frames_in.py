@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import select
+import socket
+import threading
 import tracemalloc
 from collections import deque
 from collections.abc import Sequence
@@ -19,7 +22,9 @@ from logstore.remote.network.frames_in import (
     EndOfStreamError,
     FramesIn,
 )
-from logstore.remote.security.transports import SocketTransport
+from logstore.remote.security.transports import PlainTransport, SocketTransport
+
+WAIT_S = 30.0
 
 
 class Pieces(SocketTransport):
@@ -130,3 +135,37 @@ def test_one_connection_reads_only_so_much_before_the_others_have_their_turn() -
     while frames_in.is_hungry:
         first += sum(len(each) for each in frames_in.read(transport))
     assert first == 200 * len(frame)
+
+
+@pytest.mark.parametrize("size", [8, 100, READ_BYTES, 3 * READ_BYTES, FIRST_BODY_BYTES + 10])
+def test_a_plain_socket_is_not_asked_what_a_short_read_has_told(size: int) -> None:
+    """A read that left a part of its buffer free took all; the selector tells of more, and of the end."""
+    ours, peer = socket.socketpair()
+    with ours, peer:
+        ours.setblocking(False)
+        transport = Counting(ours)
+        frames_in = FramesIn()
+        frames_in.limit = FRAME_BYTES
+        frames: list[bytes] = []
+        sender = threading.Thread(target=peer.sendall, args=(framed(bytes(size)),))
+        sender.start()
+        while not frames:
+            select.select([ours], [], [], WAIT_S)
+            frames += [bytes(each) for each in frames_in.read(transport)]
+        sender.join()
+        assert frames == [bytes(size)]
+        assert size >= READ_BYTES or transport.vain == 0
+        peer.close()
+        with pytest.raises(EndOfStreamError):
+            list(frames_in.read(transport))
+
+
+class Counting(PlainTransport):
+    """Counts the reads that found nothing."""
+
+    vain = 0
+
+    def receive_into(self, buffer: memoryview) -> int:
+        read = super().receive_into(buffer)
+        self.vain += read < 0
+        return read

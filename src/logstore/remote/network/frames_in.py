@@ -58,30 +58,33 @@ class FramesIn:
         self.is_hungry = False
         while left > 0:
             if self._body is None:
-                read = transport.receive_into(self._scratch[len(self._head) :])
+                free = self._scratch[len(self._head) :]
+                size = len(free)
+                read = transport.receive_into(free)
                 if read > 0:
                     yield from self._split(read)
             else:
-                read = self._read_body(transport)
+                read, size = self._read_body(transport)
                 if self._filled == self._size:
                     frame, self._body = memoryview(self._body).toreadonly(), None
                     yield frame
             if read == 0:
                 raise EndOfStreamError
-            if read < 0:
-                return
+            if read < 0 or (read < size and transport.takes_all):
+                return  # without a system call that would say so
             left -= read
         self.is_hungry = True
 
-    def _read_body(self, transport: SocketTransport) -> int:
+    def _read_body(self, transport: SocketTransport) -> tuple[int, int]:
+        """Return how many bytes were read, and how many were asked for."""
         body = self._body
         assert body is not None
         if self._filled == len(body):
             body += bytes(min(len(body), self._size - len(body)))
         with memoryview(body) as view, view[self._filled :] as free:
-            read = transport.receive_into(free)
+            size, read = len(free), transport.receive_into(free)
         self._filled += max(read, 0)
-        return read
+        return read, size
 
     def _split(self, read: int) -> Iterator[bytes]:
         scratch, end = self._scratch, len(self._head) + read

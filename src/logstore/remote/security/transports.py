@@ -28,6 +28,8 @@ class SocketTransport(ABC):
 
     file: socket.socket
 
+    #: Whether a read that leaves a part of its buffer free has taken all that was there.
+    takes_all = False
     read_event = selectors.EVENT_READ
     write_event = selectors.EVENT_WRITE
 
@@ -54,6 +56,8 @@ class SocketTransport(ABC):
 
 class PlainTransport(SocketTransport):
     """A plain socket."""
+
+    takes_all = True
 
     def __init__(self, connected: socket.socket) -> None:
         self.file = connected
