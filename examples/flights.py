@@ -1,11 +1,11 @@
-"""A year of departures from New York through the library: load, kill the loader, consume, scan, compact.
+"""A year of departures from New York through the library: load, kill the loader, consume, scan, serve, compact.
 
     python -m examples.flights --directory demo-data
 
 The topic `departures` has four partitions, and the airline is the key. A loader in another process is killed
 half way; what it was told is written must be there. Then two consumers share the topic, a data frame library reads
-it as a table, and `latest-by-aircraft` is compacted. Every figure is compared with the source rows; the exit status
-is 1 if anything differs.
+it as a table, confluent-kafka reads it from a broker, and `latest-by-aircraft` is compacted. Every figure is
+compared with the source rows; the exit status is 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ from typing import Any
 import logstore
 from examples.flights_source import Row, aircraft_of, read_source, rows_of
 from examples.show import DemoError, Show, Step, expect
+from logstore.broker import serve
 
 PARTITIONS = 4
 FLUSH_EVERY = 5_000  #: records; what was flushed is acknowledged
 GROUP = "departure-board"
 RANDOM_READS = 5_000
+ANSWER_S = 30.0  #: how long a client of the broker waits for the next records
 TOPICS = ("departures", "latest-by-aircraft")
 MARK = "made-by-the-flights-demo"
 
@@ -210,6 +212,7 @@ def run(directory: Path) -> None:
         consumed(show, store, rows)
         scanned(show, departures, flights, total, total_bytes)
         random_reads(show, departures, rows)
+        served(show, store, rows)
         compacted(show, store, flights)
     show.table()
     show.say(
@@ -270,6 +273,36 @@ def random_reads(show: Show, topic: logstore.Topic, rows: Sequence[Row]) -> None
         reads.name = f"random reads, median {statistics.median(took) * 1e6:.0f} µs each"
 
 
+def served(show: Show, store: logstore.Store, rows: Sequence[Row]) -> None:
+    """The same directory, served to clients of Kafka while it is open here; every record comes as it was sent."""
+    with serve(store, "127.0.0.1:0") as broker:
+        show.say(f"\nserving the store at {broker.bootstrap} to a client of Kafka (confluent-kafka)")
+        with show.step("confluent-kafka, by the broker", len(rows), size_of(rows)):
+            found = read_by_a_kafka_client(broker.bootstrap, len(rows))
+    expect("whether confluent-kafka has read what was sent", found == shares(rows), True)
+
+
+def read_by_a_kafka_client(bootstrap: str, count: int) -> list[list[Row]]:
+    """The first records of `departures`, so many in all, by partition."""
+    from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": GROUP, "enable.auto.commit": False})
+    consumer.assign([TopicPartition("departures", number, OFFSET_BEGINNING) for number in range(PARTITIONS)])
+    found: list[list[Row]] = [[] for _ in range(PARTITIONS)]
+    left = count
+    while left:
+        messages = consumer.consume(min(left, 10_000), ANSWER_S)
+        if not messages:
+            raise DemoError(f"no record came from the broker for {ANSWER_S:.0f} s; {left:,} were left")
+        for message in messages:
+            if message.error():
+                raise DemoError(f"the broker's answer: {message.error()}")
+            found[message.partition()].append((message.key(), message.value(), message.timestamp()[1]))
+        left -= len(messages)
+    consumer.close()
+    return found
+
+
 def compacted(show: Show, store: logstore.Store, flights: Any) -> None:
     """The newest flight of each aircraft: a compacted topic, whose offsets stay as they were."""
     rows = aircraft_of(flights)
@@ -296,7 +329,7 @@ def size_of(rows: Sequence[Row]) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        description="a year of flights through a store: load, kill, consume, scan, compact"
+        description="a year of flights through a store: load, kill, consume, scan, serve, compact"
     )
     parser.add_argument("--directory", type=Path, default=Path("demo-data"), help="made if it is missing")
     try:

@@ -1,4 +1,4 @@
-"""What `make demo` shows, on made-up rows: killed half way, completed, consumed, scanned, compacted."""
+"""What `make demo` shows, on made-up rows: killed half way, completed, consumed, scanned, served, compacted."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import logstore
 from examples import flights
 from examples.flights_source import Row, aircraft_of
 from examples.show import DemoError
+from logstore.broker import serve
 
 AIRLINES = [b"UA", b"AA", b"B6", b"WN", b"DL"]
 
@@ -62,6 +63,17 @@ def test_the_group_reads_every_record_once(tmp_path: Path) -> None:
             counts: dict[int, int] = {}
             flights.consume(store, range(flights.PARTITIONS), counts)
             assert [counts.get(number, 0) for number in range(flights.PARTITIONS)] == expected
+
+
+def test_a_client_of_kafka_reads_every_record(tmp_path: Path) -> None:
+    pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed: pip install --group demo")
+    rows = some_rows(5_000)
+    flights.empty_place(tmp_path)
+    with logstore.open(tmp_path) as store:
+        store.create_topic("departures", flights.PARTITIONS)
+        flights.load(store, rows, silent)
+        with serve(store, "127.0.0.1:0") as broker:
+            assert flights.read_by_a_kafka_client(broker.bootstrap, len(rows)) == flights.shares(rows)
 
 
 def test_the_mean_delays_leave_out_flights_that_did_not_depart(tmp_path: Path) -> None:
