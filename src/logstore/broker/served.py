@@ -21,7 +21,7 @@ from logstore.broker.access.rights import Rights
 from logstore.config.broker import BrokerConfig
 from logstore.config.log import canonical
 from logstore.config.store import KAFKA_RETENTION_MS, ConfigLayer, warn_of_unkept
-from logstore.errors import NotLeaderError, UnknownPartitionError, UnknownTopicError
+from logstore.errors import LogstoreError, NotLeaderError, UnknownPartitionError, UnknownTopicError
 from logstore.log import Log
 from logstore.protocol import codes
 from logstore.records import NewTopic, TopicPartition
@@ -177,14 +177,21 @@ class Served:
     def state(self, name: str, partition: int) -> ReplicatedPartition:
         """Return what is known here of a partition, with replicas or without."""
         if not self.is_replicated(name):
-            log = self.host.partitions.found((name, partition))
             alone = (self.node,)
-            # Its epoch is not known until it is opened.
-            epoch = log.replica.leader_epoch if isinstance(log, Log) else -1
-            return ReplicatedPartition(True, self.node, epoch, alone, alone)
+            return ReplicatedPartition(True, self.node, self.epoch(name, partition), alone, alone)
         replicas = self.host.replicas
         found = None if replicas is None else replicas.partition(name, partition)
         return ReplicatedPartition(False) if found is None else found
+
+    def epoch(self, name: str, partition: int, *, is_sought: bool = True) -> int:
+        """Return the leader epoch of a partition without replicas; -1 if it is not known until its log is opened.
+
+        A log that is not open is looked at only if that ``is_sought``: it takes two files.
+        """
+        try:
+            return self.host.partitions.leader_epoch(TopicPartition(name, partition), is_sought=is_sought)
+        except LogstoreError:
+            return -1  # whoever uses the partition is told why
 
     def offline(self, name: str, nodes: Sequence[int]) -> list[int]:
         """Return those of a topic's nodes that no client can reach: addresses of other nodes are not known here.

@@ -61,7 +61,12 @@ def metadata(served: Served, request: Request, connection: ClientConnection) -> 
     if wanted is None or (request.version == 0 and not wanted):
         known = served.topics()
         hidden = rights.denied(AclOperation.DESCRIBE, ResourceType.TOPIC, (name for name, _ in known))
-        found = [_described(served, name, entry, request.version) for name, entry in known if name not in hidden]
+        # Of all topics there may be many: the logs that are not open are not looked at.
+        found = [
+            _described(served, name, entry, request.version, is_sought=False)
+            for name, entry in known
+            if name not in hidden
+        ]
         if asked.include_topic_authorized_operations:
             allowed = rights.bits_of(ResourceType.TOPIC, (each.name for each in found if each.name is not None))
     else:
@@ -88,13 +93,20 @@ def metadata(served: Served, request: Request, connection: ClientConnection) -> 
     )
 
 
-def _described(served: Served, name: str, entry: TopicEntry, version: int) -> _Topic:
+def _described(served: Served, name: str, entry: TopicEntry, version: int, *, is_sought: bool = True) -> _Topic:
+    """Return a topic; ``is_sought`` as of `Served.epoch`."""
     node = served.node
     if served.is_replicated(name):
         partitions = [_replicated(served, name, number, version) for number in range(entry.partitions)]
     else:
         partitions = [
-            _Partition(partition_index=number, leader_id=node, replica_nodes=[node], isr_nodes=[node])
+            _Partition(
+                partition_index=number,
+                leader_id=node,
+                leader_epoch=served.epoch(name, number, is_sought=is_sought),
+                replica_nodes=[node],
+                isr_nodes=[node],
+            )
             for number in range(entry.partitions)
         ]
     return _Topic(

@@ -15,6 +15,7 @@ from logstore.log.cleanup.truncation import remove_partition
 from logstore.log.directory import files
 from logstore.log.directory.files import PARTITION_METADATA, Directory
 from logstore.log.formats import checkpoints
+from logstore.log.formats.leader_epochs import Epochs
 from logstore.log.root import ADOPTED, CHECKPOINTS
 from logstore.records import TopicPartition
 from logstore.store.catalog.topic_list import CATALOGUE
@@ -200,6 +201,14 @@ def was_closed(directory: Directory) -> bool:
     """Return whether the log in a partition's directory was closed, and not opened for writing since."""
     point = checkpoints.decode_slots(directory.read(checkpoints.RECOVERY) or b"")
     return point is not None and point.clean
+
+
+def closed_epoch(directory: Directory) -> int:
+    """Return the leader epoch that a log which is not open will have; -1 if only its recovery can tell."""
+    if is_unused(directory):
+        return 0
+    epochs = Epochs.load(directory) if was_closed(directory) else None
+    return -1 if epochs is None or not epochs.entries else epochs.entries[-1].epoch
 
 
 def write_partition_metadata(directory: Directory, topic_id: str) -> None:

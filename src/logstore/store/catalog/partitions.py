@@ -170,6 +170,17 @@ class Partitions:
             return None
         raise LogstoreError(f"{name}: the log was not closed; opening it for writing recovers it")
 
+    def leader_epoch(self, name: TopicPartition, *, is_sought: bool) -> int:
+        """Return the leader epoch of a log; -1 if it is not open and, as far as that is sought, no file tells it.
+
+        Raises:
+            StorageError: a file cannot be read.
+        """
+        found = self._open.get(name)
+        if isinstance(found, Log):
+            return found.replica.leader_epoch
+        return layout.closed_epoch(layout.partition_directory(self._root, name)) if is_sought else -1
+
     def is_unused(self, topic: str, count: int) -> bool:
         """Return whether no log of a topic was ever opened for writing, of ``count`` partitions."""
         names = (TopicPartition(topic, number) for number in range(count))
