@@ -15,7 +15,10 @@ from logstore import Log, LogConfig
 from logstore.dropped import release_all
 from logstore.errors import DirectoryLockedError
 from logstore.log.directory.lock import RootLock
+from logstore.log.directory.unsynced import Unsynced
 from logstore.log.marks.policies import StandalonePolicy
+from logstore.log.rolling import worker
+from tests.kit.rolling import HeldTasks
 from tests.log.logs import open_log, values_of
 
 
@@ -89,6 +92,45 @@ def test_a_ticking_log_may_be_dropped(tmp_path):
         gc.collect()
         release_all()
     open_log(tmp_path).close()
+
+
+def test_a_file_that_is_being_made_for_a_dropped_log_is_not_that_of_the_next_one(tmp_path, monkeypatch):
+    """Both have one name; the maintenance thread removes it when it finds the log closed."""
+    background, makes, goes_on = HeldTasks(), threading.Event(), threading.Event()
+    monkeypatch.setattr(worker, "worker_of", lambda files: background)
+    sync_names = Unsynced.sync_names
+
+    def slow(unsynced: Unsynced) -> None:
+        if threading.current_thread() is maintenance:
+            makes.set()
+            goes_on.wait(0.5)  # the release of the log may have to wait for this
+        sync_names(unsynced)
+
+    def half_full() -> Log:
+        log = open_log(tmp_path, segment_bytes=4_000)
+        while log.maintenance.segments[-1].size < 2_000:
+            log.append([b"v" * 400])
+        return log
+
+    monkeypatch.setattr(Unsynced, "sync_names", slow)
+    log = half_full()
+    maintenance = threading.Thread(target=background.run)
+    maintenance.start()
+    assert makes.wait(30)
+    with pytest.warns(ResourceWarning):  # noqa: PT031
+        del log
+        release_all()
+    with half_full() as log:
+        log.append([b"v" * 400])
+        background.run()
+        goes_on.set()
+        maintenance.join()
+        for _ in range(20):
+            log.append([b"v" * 400])
+        background.run()
+        count = log.log_end_offset
+    with open_log(tmp_path, segment_bytes=4_000) as log:
+        assert values_of(log) == [b"v" * 400] * count
 
 
 @pytest.mark.parametrize("leave", ["close", "fail to open"])

@@ -353,7 +353,9 @@ class Log(Readable):
         wait_until(lambda: len(self._dropped_appenders) >= len(self._appenders))
         self._close_dropped()
         state = self._state
-        with held(state.lock):
+        # The maintenance thread may be making or naming the next file: it must be done before another one may open
+        # the log, whose file of that name it would empty.
+        with held(state.segments_mutex), held(state.lock):
             state.close_locked()
         state.root.release(self.name, None)
         message = f"log {self.path} was dropped without close(): the next open recovers it"

@@ -38,14 +38,20 @@ def newest(log: ViewedLog, view: View, _hold: object, isolation: Isolation) -> T
     """Return the first record of the largest timestamp that can be seen, or None."""
     best: TimestampOffset | None = None
     end = view.end_offset(isolation)
-    for segment in view.segments:
-        if segment.base_offset >= end:
-            break
-        largest = segment.index.largest_timestamp()
-        if largest is None or (best is not None and largest[0] <= best.timestamp_ms):
-            continue
-        found = _newest_in(log, view, segment, largest[0], isolation)
-        if found is not None and (best is None or found.timestamp_ms > best.timestamp_ms):
+    known = [(each.index.largest_timestamp(), each) for each in view.segments if each.base_offset < end]
+    # From the newest on: with timestamps that rise, one segment is read. Of equal ones the first comes first.
+    for largest, segment in sorted(
+        ((found[0], each) for found, each in known if found is not None), key=lambda pair: pair[0], reverse=True
+    ):
+        if best is not None:
+            if largest < best.timestamp_ms:
+                break
+            if largest == best.timestamp_ms and segment.base_offset > best.offset:
+                continue
+        found = _newest_in(log, view, segment, largest, isolation)
+        if found is not None and (
+            best is None or (found.timestamp_ms, -found.offset) > (best.timestamp_ms, -best.offset)
+        ):
             best = found
     return best
 
