@@ -9,6 +9,7 @@ import pytest
 
 from logstore.batch._encode import encode
 from logstore.clock import SYSTEM_CLOCK
+from logstore.errors import LogstoreError
 from logstore.records import TopicPartition
 from logstore.remote.backend.cursors import Arrived, RemoteCursor
 from logstore.remote.client import Fetched
@@ -67,3 +68,35 @@ def test_a_consumer_at_the_cut_itself_goes_on(cursor: RemoteCursor) -> None:
     cursor.add_locked(arrived(10, 12))
     assert taken(cursor, 10) == (12, [10, 11])
     assert cursor._mark.value == 12
+
+
+@pytest.mark.parametrize("second", [8, 6, 4])
+def test_a_second_cut_before_the_consumer_has_gone_back_keeps_the_lower_one(
+    cursor: RemoteCursor, second: int
+) -> None:
+    lowest = min(6, second)
+    cursor.cut_locked(6)
+    cursor.add_locked(arrived(6, 10))
+    cursor.cut_locked(second)
+    assert (cursor.position, cursor.buffered) == (lowest, 0)
+    cursor.add_locked(arrived(lowest, 12))
+    assert taken(cursor, 10) == (lowest, [])
+    assert taken(cursor, lowest) == (12, list(range(lowest, 12)))
+
+
+@pytest.mark.parametrize("has_come_so_far", [True, False])
+def test_an_error_beside_a_cut_is_raised_once_and_the_partition_is_fetched_again(
+    cursor: RemoteCursor, has_come_so_far: bool
+) -> None:
+    """A mark at the position while an error waits would keep the consumer from reading for good."""
+    at = 10 if has_come_so_far else 6
+    cursor.cut_locked(6)
+    cursor.fail_locked(LogstoreError("planted"))
+    if has_come_so_far:
+        assert taken(cursor, at) == (6, [])
+    assert cursor.has_something_locked(6)
+    assert cursor._mark.value == -1  # a read is due
+    with pytest.raises(LogstoreError, match="planted"):
+        cursor.read(6)
+    assert cursor._mark.value == cursor.position == 6
+    assert not cursor.has_something_locked(6)

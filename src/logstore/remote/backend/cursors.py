@@ -37,7 +37,7 @@ class Arrived(NamedTuple):
 
 
 class ArrivalMark:
-    """The end of what was fetched of a partition; -1 while an error waits to be raised."""
+    """The end of what was fetched of a partition; -1 while a read is due wherever the consumer stands."""
 
     __slots__ = ("value",)
 
@@ -84,8 +84,7 @@ class RemoteCursor(RemotePartition):
         self._runs.append(found)
         self.buffered += len(found.fetched.data)
         self.position = found.fetched.next_offset
-        if self._cut < 0:
-            self._mark.value = self.position
+        self._mark_locked()
 
     def fail_locked(self, error: LogstoreError) -> None:
         """Have the next read raise an error, once what has arrived before is handed out.
@@ -94,19 +93,22 @@ class RemoteCursor(RemotePartition):
         """
         self.error = error
         self.seeks += 1
-        self._mark.value = -1
+        self._mark_locked()
 
     def cut_locked(self, end_offset: int) -> None:
         """Have the next read go back to an offset: the records behind it were replaced by others.
 
-        What has arrived and was not handed out is fetched again. What arrives from now on waits for that read.
+        What has arrived and was not handed out is fetched again. What arrives from now on waits for that read. Of
+        several cuts before that read the lowest counts: what came behind it was not handed out.
         """
+        if self._cut >= 0:
+            end_offset = min(end_offset, self._cut)
         self._runs.clear()
         self.buffered = 0
         self._cut = end_offset
         self.seeks += 1
         self.position = end_offset
-        self._mark.value = -1
+        self._mark_locked()
 
     def begin_locked(self, offset: int) -> None:
         """Forget what was fetched, and fetch from an offset."""
@@ -126,7 +128,8 @@ class RemoteCursor(RemotePartition):
 
     def _go_to_locked(self, offset: int) -> None:
         if offset <= self._cut:
-            self._cut, self._mark.value = -1, self.position  # it has not come so far
+            self._cut = -1  # it has not come so far
+            self._mark_locked()
         if self._cut >= 0:
             return
         while self._runs and self._runs[0].fetched.next_offset <= offset:
@@ -134,6 +137,10 @@ class RemoteCursor(RemotePartition):
         first = self._runs[0].start_offset if self._runs else self.position
         if offset < first or (not self._runs and offset != self.position):
             self.begin_locked(offset)
+
+    def _mark_locked(self) -> None:
+        """Set the mark: a consumer that stands at it has nothing to read."""
+        self._mark.value = -1 if self.error is not None or self._cut >= 0 else self.position
 
     # -- the consumer's part
 
@@ -152,14 +159,12 @@ class RemoteCursor(RemotePartition):
             found, error = None, None
             if self._cut >= 0:
                 offset, self._cut = self._cut, -1
-                self._mark.value = self.position
             elif self._runs:
                 found = self._last = self._runs.popleft()
                 self.buffered -= len(found.fetched.data)
             else:
                 error, self.error = self.error, None
-                if error is not None:
-                    self._mark.value = self.position
+            self._mark_locked()
         self._go_on()
         if error is not None:
             raise error
