@@ -60,6 +60,8 @@ class PartitionPosition:
         self.stop()
         self.run = None
         self.offset = self.done = offset
+        # Last: an interrupt before it leaves a cut that is told again, one behind it would lose the cut.
+        self.cursor._sought(offset)
 
 
 class PositionRules:

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from logstore.batch._encode import encode
+from logstore.client.partition_position import PartitionPosition
 from logstore.clock import SYSTEM_CLOCK
 from logstore.errors import LogstoreError
 from logstore.records import TopicPartition
@@ -47,8 +48,8 @@ def test_what_comes_after_a_cut_is_read_from_the_cut_on(cursor: RemoteCursor, en
     cursor.add_locked(arrived(6, end))
     assert cursor._mark.value == -1  # a read is due, whatever the position
     assert taken(cursor, 10) == (6, [])
-    assert cursor._mark.value == end
     assert taken(cursor, 6) == (end, list(range(6, end)))
+    assert cursor._mark.value == end
 
 
 def test_what_came_before_a_cut_and_was_not_read_is_fetched_again(cursor: RemoteCursor) -> None:
@@ -100,3 +101,27 @@ def test_an_error_beside_a_cut_is_raised_once_and_the_partition_is_fetched_again
         cursor.read(6)
     assert cursor._mark.value == cursor.position == 6
     assert not cursor.has_something_locked(6)
+
+
+def test_a_cut_that_was_read_and_not_followed_is_told_again(cursor: RemoteCursor) -> None:
+    """A Ctrl-C may come between the read and the assignment of the new position."""
+    cursor.cut_locked(6)
+    cursor.add_locked(arrived(6, 12))
+    assert taken(cursor, 10) == (6, [])
+    assert taken(cursor, 10) == (6, [])
+    assert taken(cursor, 6) == (12, list(range(6, 12)))
+
+
+@pytest.mark.parametrize("offset", [3, 6, 8, 40])
+def test_a_seek_overrides_a_cut(cursor: RemoteCursor, offset: int) -> None:
+    position = PartitionPosition(cursor.name, cursor, "")
+    position.offset = 10
+    cursor.cut_locked(6)
+    cursor.add_locked(arrived(6, 9))
+    position.go_to(offset)
+    assert cursor._mark.value == -1  # a read is due, and has the thread fetch
+    batches = cursor.read(offset)
+    if offset in (6, 8):
+        assert [record.offset for record in batches] == list(range(offset, 9))
+    else:
+        assert (batches.next_offset, cursor.position, cursor.buffered) == (offset, offset, 0)

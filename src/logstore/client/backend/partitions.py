@@ -134,6 +134,9 @@ class PartitionCursor(Protocol):
             UnknownTopicError: the topic is gone, or another one has its name.
         """
 
+    def _sought(self, offset: int) -> None:
+        """Hear that the next read begins at an offset, whatever was handed out before; does no I/O."""
+
     def _readable_end(self, isolation: Isolation) -> int:
         """Return an offset at which `read` has nothing to give now, and raises nothing; does no I/O.
 

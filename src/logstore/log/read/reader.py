@@ -211,6 +211,9 @@ class Readable(ABC):
                 self._end_mark(isolation).wait_while(offset, left_s)
         return self._read(offset, max_bytes, isolation)[0]
 
+    def _sought(self, offset: int) -> None:
+        """Do nothing: a log keeps nothing of those who read it."""
+
     def _epoch_before(self, offset: int) -> int:
         """Return the leader epoch of the record before an offset; -1 if it has none, or is not in the log."""
         epoch = self._epochs().epoch_at(offset - 1) if offset > 0 else None

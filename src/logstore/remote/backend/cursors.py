@@ -63,7 +63,7 @@ class RemoteCursor(RemotePartition):
         self._runs: deque[Arrived] = deque()
         self._last: Arrived | None = None  #: the run that was handed out last
         self._mark = ArrivalMark()
-        self._cut = -1  #: where the log was cut, until that is handed out
+        self._cut = -1  #: where the log was cut, until a read begins there
         #: For the fetcher, under the lock.
         self.position = -1  #: where the next fetch begins; -1 while nothing is wanted
         self.is_wanted = False  #: false while the consumer has paused the partition
@@ -158,7 +158,7 @@ class RemoteCursor(RemotePartition):
             self.is_wanted = True
             found, error = None, None
             if self._cut >= 0:
-                offset, self._cut = self._cut, -1
+                offset = self._cut  # until a read begins there: this one's caller may be interrupted before it has moved
             elif self._runs:
                 found = self._last = self._runs.popleft()
                 self.buffered -= len(found.fetched.data)
@@ -180,6 +180,11 @@ class RemoteCursor(RemotePartition):
             committed_only=isolation is Isolation.READ_COMMITTED,
             next_offset=fetched.next_offset,
         )
+
+    def _sought(self, offset: int) -> None:
+        with held(self._lock):
+            self._cut = -1
+            self._mark.value = -1
 
     def _readable_end(self, isolation: Isolation) -> int:
         return self._mark.value
