@@ -223,15 +223,20 @@ class Consumer:
     def pause(self, *partitions: Wanted) -> None:
         """Return no records of these partitions (default: of all) until `resume`; positions are kept."""
         with self._use():
-            for partition in self._subscription.chosen(partitions):
+            chosen = self._subscription.chosen(partitions)
+            for partition in chosen:
                 partition.paused = True
                 partition.stop()
+            self._fetcher.want([each.cursor for each in chosen], is_wanted=False)
 
     def resume(self, *partitions: Wanted) -> None:
         """End `pause`, for these partitions or for all."""
         with self._use():
-            for partition in self._subscription.chosen(partitions):
+            chosen = self._subscription.chosen(partitions)
+            for partition in chosen:
                 partition.paused = False
+            # A poll that finds records of others tells the fetcher nothing, and this one may have none ahead.
+            self._fetcher.want([each.cursor for each in chosen], is_wanted=True)
 
     @property
     def paused(self) -> frozenset[TopicPartition]:

@@ -249,6 +249,64 @@ def test_what_is_fetched_ahead_is_bounded(cluster):
         assert reader.consumer.poll() == []
 
 
+@pytest.mark.parametrize("timeout_s", [0, 10])
+@pytest.mark.parametrize("fetch_max_bytes", [50_000, 120_000])
+def test_what_waits_for_a_paused_partition_keeps_no_other_from_being_fetched(cluster, timeout_s, fetch_max_bytes):
+    for partition in cluster.topics["flights"].partitions:
+        for number in range(20):
+            partition.add([b"%d" % number + bytes(10_000)])
+    others = [TopicPartition("flights", number) for number in (1, 2, 3)]
+    with Reader(cluster, max_partition_fetch_bytes=50_000, fetch_max_bytes=fetch_max_bytes) as reader:
+        reader.consumer.assign(others)
+        first = reader.consumer.poll(30, 1)
+        loop = reader.consumer._fetcher._loop
+        wait_for(lambda: fetch_max_bytes - sum(each.buffered for each in loop.cursors.values()) < 50_000)
+        reader.consumer.assign([FLIGHTS, *others])
+        reader.consumer.pause(*others)
+        found: list[bytes] = []
+        wait_for(
+            lambda: (
+                found.extend(record.value.rstrip(bytes(1)) for record in reader.consumer.poll(timeout_s))
+                or len(found) == 20
+            ),
+            timeout_s=20,
+        )
+        assert found == [b"%d" % number for number in range(20)]
+        # What was dropped to make way comes all the same.
+        reader.consumer.resume(*others)
+        came = [(each.partition, each.offset) for each in first]
+        while len(came) < 60:
+            records = reader.consumer.poll(10)
+            assert records, f"{len(came)} of 60 came"
+            came += [(each.partition, each.offset) for each in records]
+        assert sorted(came) == [(number, offset) for number in (1, 2, 3) for offset in range(20)]
+
+
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_a_partition_is_fetched_again_once_it_is_resumed_whatever_the_others_do(cluster, is_busy):
+    """A poll that finds records of others, or does not wait, tells the fetcher nothing of what is wanted."""
+    two = cluster.topics["flights"].partitions[1]
+    with Reader(cluster) as reader:
+        reader.consumer.assign([FLIGHTS, ("flights", 1)])
+        assert reader.consumer.poll(0.1) == []
+        reader.consumer.pause(FLIGHTS)
+        assert reader.consumer.poll(0.1) == []
+        loop = reader.consumer._fetcher._loop
+        wait_for(lambda: not loop._nodes[1].requests.is_out)
+        reader.consumer.resume(FLIGHTS)
+        with cluster.lock:
+            cluster.partition(FLIGHTS).add([b"resumed"])
+
+        def found() -> bool:
+            if is_busy:
+                with cluster.lock:
+                    two.add([b"other"])
+                wait_for(lambda: loop.cursors["flights", 1].buffered)
+            return b"resumed" in [record.value for record in reader.consumer.poll()]
+
+        wait_for(found, timeout_s=5)
+
+
 def test_a_paused_partition_is_not_fetched(cluster):
     one, two = cluster.topics["flights"].partitions[:2]
     with Reader(cluster) as reader:

@@ -50,6 +50,12 @@ class PartitionFetcher(ABC):
         waits. Cursors of an earlier call that are not among these notify no more.
         """
 
+    def want(self, cursors: Iterable[PartitionCursor], *, is_wanted: bool) -> None:
+        """Hear that the consumer reads these partitions from now on, or that it has paused them.
+
+        What is not fetched ahead has nothing to do here.
+        """
+
     @abstractmethod
     def wait(self, places: Sequence[tuple[PartitionCursor, int]], timeout_s: float | None = None) -> bool:
         """Wait as `begin` describes; return False if ``timeout_s`` passes first. A notification ends it."""

@@ -110,6 +110,15 @@ class RemoteCursor(RemotePartition):
         self.position = end_offset
         self._mark_locked()
 
+    def drop_locked(self) -> None:
+        """Forget what has arrived and was not handed out; it is fetched again once it is wanted."""
+        self.position = self._runs[0].start_offset
+        self._runs.clear()
+        self.buffered = 0
+        self.error = None
+        self.seeks += 1
+        self._mark_locked()
+
     def begin_locked(self, offset: int) -> None:
         """Forget what was fetched, and fetch from an offset."""
         self._runs.clear()

@@ -65,6 +65,14 @@ class RemoteFetcher(PartitionFetcher):
         loop.go_on()
         return not found
 
+    def want(self, cursors: Iterable[PartitionCursor], *, is_wanted: bool) -> None:
+        loop = self._loop
+        theirs: Any = cursors
+        with held(loop.lock):
+            for cursor in theirs:
+                cursor.is_wanted = is_wanted
+        loop.go_on()
+
     def wait(self, places: Sequence[tuple[PartitionCursor, int]], timeout_s: float | None = None) -> bool:
         return True if not self.begin(places) else self._loop.notifier.wait(timeout_s)
 

@@ -186,8 +186,9 @@ class Fetching:
         most = self._config.max_partition_fetch_bytes
         full: set[int] = set()  #: brokers of partitions that have enough
         wanted: list[RemoteCursor] = []
+        out = sum(node.last[1].max_bytes for node in self._nodes.values() if node.requests.is_out and node.last)
         with held(self.lock):
-            used = sum(cursor.buffered for cursor in self.cursors.values())
+            used = out + sum(cursor.buffered for cursor in self.cursors.values())
             for cursor in self.cursors.values():
                 if not cursor.is_wanted or cursor.position < 0 or cursor.error is not None:
                     continue
@@ -200,7 +201,8 @@ class Fetching:
                     cursor.place_of = cursor.seeks
                     cursor.place.seek(cursor.position)
                     cursor.not_before_s = 0.0
-        used += sum(node.last[1].max_bytes for node in self._nodes.values() if node.requests.is_out and node.last)
+            if wanted:
+                used -= self._make_way_locked(self._config.fetch_max_bytes - used, out)
         left = self._config.fetch_max_bytes - used
         if used and left < most:
             return due_s
@@ -247,6 +249,20 @@ class Fetching:
         # Without a partition there is no answer to come: a member of a group may get its first one any time.
         self._wakes = not (leaders and is_each_busy)
         return due_s
+
+    def _make_way_locked(self, left: int, out: int) -> int:
+        """Drop what waits for paused partitions, if that keeps the others from being fetched; return its bytes.
+
+        ``left`` are the free bytes, ``out`` those that were asked for: all else is handed out, or answered, soon.
+        """
+        config = self._config
+        paused = [cursor for cursor in self.cursors.values() if cursor.buffered and not cursor.is_wanted]
+        waiting = sum(cursor.buffered for cursor in paused)
+        if left >= config.max_partition_fetch_bytes or (out and waiting <= config.fetch_max_bytes // 2):
+            return 0
+        for cursor in paused:
+            cursor.drop_locked()
+        return waiting
 
     def _leader_now(self, cursor: RemoteCursor, known: KnownCluster) -> int:
         found = known.leader(cursor.name)
