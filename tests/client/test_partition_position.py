@@ -74,10 +74,11 @@ def test_the_coordinator_is_asked_once_for_the_offsets_of_a_group(
         cluster.offsets["crew"][name] = (3, "", 0)  # as clients commit that name the epoch
     with consumer(group_id="crew", auto_offset_reset="latest") as reader:
         reader.assign(NAMES)
-        assert {record.offset for record in reader.poll(10)} == {3, 4}
+        reader._rules.find(reader._subscription.partitions.values())
         assert asked(cluster) == {
             "OffsetFetchRequest": 1, "OffsetForLeaderEpochRequest": 3, "ListOffsetsRequest": 3,
         }  # fmt: skip
+        assert {record.offset for record in reader.poll(10)} == {3, 4}
         assert {each.stored for each in reader._subscription.turns} == {-1, 0, 3}
         assert len(reader.committed()) == COUNT
         assert asked(cluster)["OffsetFetchRequest"] == 2

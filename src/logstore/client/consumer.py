@@ -274,7 +274,7 @@ class Consumer:
             raise InvalidOffsetError(f"an offset is a whole number from 0 on, found {to.offset!r}")
         with self._use():
             found = self._subscription.one(partition)
-            found.go_to(not_behind_its_epoch(found.cursor, to.offset, to.leader_epoch))
+            found.go_to(not_behind_its_epoch(found.cursor, to.offset, to.leader_epoch), to.leader_epoch)
 
     def seek_to_beginning(self, *partitions: Wanted) -> None:
         """Seek to the oldest record that is kept, in these partitions or in all."""

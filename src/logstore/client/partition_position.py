@@ -55,13 +55,13 @@ class PartitionPosition:
         if self.run is not None:
             self.run.allow(0)
 
-    def go_to(self, offset: int) -> None:
-        """Begin the next read at ``offset``."""
+    def go_to(self, offset: int, epoch: int = -1) -> None:
+        """Begin the next read at ``offset``, behind a record of a leader epoch; -1 if that is not known."""
         self.stop()
         self.run = None
         self.offset = self.done = offset
         # Last: an interrupt before it leaves a cut that is told again, one behind it would lose the cut.
-        self.cursor._sought(offset)
+        self.cursor._sought(offset, epoch)
 
 
 class PositionRules:
@@ -152,7 +152,8 @@ class PositionRules:
         epochs = {one.name: commit.leader_epoch for one, commit in found.items() if commit.leader_epoch >= 0}
         ends = self._backend.epoch_ends(epochs) if epochs else {}
         for one, (offset, *_) in found.items():
-            one.go_to(resume_offset(one.cursor, offset, epochs.get(one.name, -1), ends.get(one.name)))
+            epoch = epochs.get(one.name, -1)
+            one.go_to(resume_offset(one.cursor, offset, epoch, ends.get(one.name)), epoch)
             one.stored = offset
 
     def _added_among(self, partitions: list[PartitionPosition]) -> list[PartitionPosition]:

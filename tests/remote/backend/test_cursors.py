@@ -19,7 +19,7 @@ from logstore.remote.client import Fetched
 def arrived(begin: int, end: int) -> Arrived:
     data = bytearray(encode([b"%d" % offset for offset in range(begin, end)]))
     data[:8] = begin.to_bytes(8, "big")
-    return Arrived(begin, Fetched(bytes(data), end, end, end, 0, ()))
+    return Arrived(begin, Fetched(bytes(data), end, end, end, 0, ()), epoch=3)
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def taken(cursor: RemoteCursor, offset: int) -> tuple[int, list[int]]:
 @pytest.mark.parametrize("end", [8, 10, 11])
 def test_what_comes_after_a_cut_is_read_from_the_cut_on(cursor: RemoteCursor, end: int) -> None:
     """Records that end below the old position would be passed over, others begin in the middle of their batch."""
-    cursor.cut_locked(6)
+    cursor.cut_locked(6, 0)
     cursor.add_locked(arrived(6, end))
     assert cursor._mark.value == -1  # a read is due, whatever the position
     assert taken(cursor, 10) == (6, [])
@@ -54,18 +54,18 @@ def test_what_comes_after_a_cut_is_read_from_the_cut_on(cursor: RemoteCursor, en
 
 def test_what_came_before_a_cut_and_was_not_read_is_fetched_again(cursor: RemoteCursor) -> None:
     cursor.add_locked(arrived(10, 20))
-    cursor.cut_locked(16)
-    assert cursor.buffered == 0
+    cursor.cut_locked(16, 5)
+    assert (cursor.buffered, cursor.epoch) == (0, 5)
     cursor.add_locked(arrived(16, 18))
     # The consumer is at 10: it has nothing to go back to, and 10 to 15 are wanted.
     assert not cursor.has_something_locked(10)
-    assert cursor.position == 10
+    assert (cursor.position, cursor.epoch) == (10, 3)
     cursor.add_locked(arrived(10, 18))
     assert taken(cursor, 10) == (18, list(range(10, 18)))
 
 
 def test_a_consumer_at_the_cut_itself_goes_on(cursor: RemoteCursor) -> None:
-    cursor.cut_locked(10)
+    cursor.cut_locked(10, 0)
     cursor.add_locked(arrived(10, 12))
     assert taken(cursor, 10) == (12, [10, 11])
     assert cursor._mark.value == 12
@@ -76,9 +76,9 @@ def test_a_second_cut_before_the_consumer_has_gone_back_keeps_the_lower_one(
     cursor: RemoteCursor, second: int
 ) -> None:
     lowest = min(6, second)
-    cursor.cut_locked(6)
+    cursor.cut_locked(6, 0)
     cursor.add_locked(arrived(6, 10))
-    cursor.cut_locked(second)
+    cursor.cut_locked(second, 0)
     assert (cursor.position, cursor.buffered) == (lowest, 0)
     cursor.add_locked(arrived(lowest, 12))
     assert taken(cursor, 10) == (lowest, [])
@@ -91,7 +91,7 @@ def test_an_error_beside_a_cut_is_raised_once_and_the_partition_is_fetched_again
 ) -> None:
     """A mark at the position while an error waits would keep the consumer from reading for good."""
     at = 10 if has_come_so_far else 6
-    cursor.cut_locked(6)
+    cursor.cut_locked(6, 0)
     cursor.fail_locked(LogstoreError("planted"))
     if has_come_so_far:
         assert taken(cursor, at) == (6, [])
@@ -105,7 +105,7 @@ def test_an_error_beside_a_cut_is_raised_once_and_the_partition_is_fetched_again
 
 def test_a_cut_that_was_read_and_not_followed_is_told_again(cursor: RemoteCursor) -> None:
     """A Ctrl-C may come between the read and the assignment of the new position."""
-    cursor.cut_locked(6)
+    cursor.cut_locked(6, 0)
     cursor.add_locked(arrived(6, 12))
     assert taken(cursor, 10) == (6, [])
     assert taken(cursor, 10) == (6, [])
@@ -116,7 +116,7 @@ def test_a_cut_that_was_read_and_not_followed_is_told_again(cursor: RemoteCursor
 def test_a_seek_overrides_a_cut(cursor: RemoteCursor, offset: int) -> None:
     position = PartitionPosition(cursor.name, cursor, "")
     position.offset = 10
-    cursor.cut_locked(6)
+    cursor.cut_locked(6, 0)
     cursor.add_locked(arrived(6, 9))
     position.go_to(offset)
     assert cursor._mark.value == -1  # a read is due, and has the thread fetch

@@ -26,6 +26,7 @@ from logstore.errors import (
     UnknownTopicError,
     UnsupportedVersionError,
 )
+from logstore.groups.offsets import OffsetAndMetadata
 from logstore.protocol.generated import messages as m
 from logstore.records import TopicPartition
 from logstore.remote.backend.backend import RemoteBackend
@@ -554,6 +555,58 @@ def test_a_log_that_was_cut_is_read_from_where_it_was_cut(cluster):
             # The end of the epoch that was read: the first offset of the next one.
             partition.ends[0] = 6
         assert reader.take(5) == [b"new %d" % number for number in range(6, 11)]
+
+
+@pytest.mark.parametrize("by", ["commit", "seek", "error", "cut"])
+def test_a_position_at_which_nothing_has_come_yet_is_checked_with_a_new_leader(cluster, by):
+    """Its epoch is known from the commit, from the caller, or from what was read before."""
+    partition = cluster.partition(FLIGHTS)
+    for number in range(10):
+        partition.add([b"%d" % number])
+    cluster.offsets["crew"][FLIGHTS] = (10, "", 0)
+    with Reader(cluster, consumer={"group_id": "crew"} if by == "commit" else {}) as reader:
+        consumer = reader.consumer
+        consumer.assign([FLIGHTS])
+        if by == "seek":
+            consumer.seek(FLIGHTS, OffsetAndMetadata(10, leader_epoch=0))
+        elif by != "commit":
+            assert len(reader.take(10)) == 10
+        if by == "error":
+            cluster.brokers[1].plan(m.FetchRequest, 29)
+            with pytest.raises(BrokerError):
+                consumer.poll(30)
+        if by == "cut":
+            with cluster.lock:
+                partition.cut(8)
+                partition.leader = 2
+                partition.ends[0] = 8
+            wait_for(lambda: consumer.poll(0.05) == [] and consumer.position(FLIGHTS) == 8)
+        assert consumer.poll(0.2) == []
+        at = consumer.position(FLIGHTS)
+        asked = [topic.partitions for each in cluster.requests(m.FetchRequest) for topic in each.topics]
+        assert {part.last_fetched_epoch for parts in asked for part in parts if part.fetch_offset == at} == {0}
+        with cluster.lock:
+            partition.cut(6)
+            partition.leader = 3 - partition.leader
+            for number in range(6, 12):
+                partition.add([b"new %d" % number])
+            partition.ends[0] = 6
+        assert reader.take(6) == [b"new %d" % number for number in range(6, 12)]
+
+
+@pytest.mark.parametrize("rule", ["earliest", "none"])
+def test_an_epoch_that_the_leader_does_not_know_is_as_an_offset_out_of_range(cluster, rule):
+    partition = cluster.partition(FLIGHTS)
+    partition.add([b"a", b"b"])
+    with Reader(cluster, consumer={"auto_offset_reset": rule}) as reader:
+        reader.consumer.assign([FLIGHTS])
+        for _ in range(2):
+            reader.consumer.seek(FLIGHTS, OffsetAndMetadata(1, leader_epoch=7))
+            if rule == "none":
+                with pytest.raises(OffsetOutOfRangeError, match="knows no epoch"):
+                    reader.consumer.poll(30)
+            else:
+                assert reader.take(2) == [b"a", b"b"]
 
 
 def test_a_topic_that_is_deleted_is_raised_and_the_others_go_on(cluster):

@@ -134,8 +134,12 @@ class PartitionCursor(Protocol):
             UnknownTopicError: the topic is gone, or another one has its name.
         """
 
-    def _sought(self, offset: int) -> None:
-        """Hear that the next read begins at an offset, whatever was handed out before; does no I/O."""
+    def _sought(self, offset: int, epoch: int) -> None:
+        """Hear that the next read begins at an offset, whatever was handed out before; does no I/O.
+
+        ``epoch`` is the leader epoch of the record before it, -1 if it is not known: a log without that record is
+        read from where its epoch has ended.
+        """
 
     def _readable_end(self, isolation: Isolation) -> int:
         """Return an offset at which `read` has nothing to give now, and raises nothing; does no I/O.

@@ -30,10 +30,15 @@ _BEFORE_LENGTH = 12
 
 
 class Arrived(NamedTuple):
-    """One answer of a fetch: whole batches from ``start_offset`` on."""
+    """One answer of a fetch: whole batches from ``start_offset`` on.
+
+    ``epoch_before`` is the leader epoch of the record before them, ``epoch`` of their last one; -1 if not known.
+    """
 
     start_offset: int
     fetched: Fetched
+    epoch_before: int = -1
+    epoch: int = -1
 
 
 class ArrivalMark:
@@ -63,9 +68,11 @@ class RemoteCursor(RemotePartition):
         self._runs: deque[Arrived] = deque()
         self._last: Arrived | None = None  #: the run that was handed out last
         self._mark = ArrivalMark()
-        self._cut = -1  #: where the log was cut, until a read begins there
+        self._cut = self._cut_epoch = -1  #: where the log was cut, until a read begins there
+        self._given = -1, -1  #: an offset that the consumer has sought, and the epoch of the record before it
         #: For the fetcher, under the lock.
         self.position = -1  #: where the next fetch begins; -1 while nothing is wanted
+        self.epoch = -1  #: the leader epoch of the record before `position`; -1 if it is not known
         self.is_wanted = False  #: false while the consumer has paused the partition
         self.buffered = 0  #: bytes that wait to be handed out
         self.error: LogstoreError | None = None
@@ -83,7 +90,7 @@ class RemoteCursor(RemotePartition):
         """Add the answer to a fetch from `position`."""
         self._runs.append(found)
         self.buffered += len(found.fetched.data)
-        self.position = found.fetched.next_offset
+        self.position, self.epoch = found.fetched.next_offset, found.epoch
         self._mark_locked()
 
     def fail_locked(self, error: LogstoreError) -> None:
@@ -95,38 +102,41 @@ class RemoteCursor(RemotePartition):
         self.seeks += 1
         self._mark_locked()
 
-    def cut_locked(self, end_offset: int) -> None:
+    def cut_locked(self, end_offset: int, epoch: int) -> None:
         """Have the next read go back to an offset: the records behind it were replaced by others.
 
+        ``epoch`` is the one that ends there, by what the leader has told.
         What has arrived and was not handed out is fetched again. What arrives from now on waits for that read. Of
         several cuts before that read the lowest counts: what came behind it was not handed out.
         """
-        if self._cut >= 0:
-            end_offset = min(end_offset, self._cut)
+        if 0 <= self._cut < end_offset:
+            end_offset, epoch = self._cut, self._cut_epoch
         self._runs.clear()
         self.buffered = 0
-        self._cut = end_offset
+        self._cut, self._cut_epoch = end_offset, epoch
         self.seeks += 1
-        self.position = end_offset
+        self.position, self.epoch = end_offset, epoch
         self._mark_locked()
 
     def drop_locked(self) -> None:
         """Forget what has arrived and was not handed out; it is fetched again once it is wanted."""
-        self.position = self._runs[0].start_offset
+        first = self._runs[0]
+        self.position, self.epoch = first.start_offset, first.epoch_before
         self._runs.clear()
         self.buffered = 0
         self.error = None
         self.seeks += 1
         self._mark_locked()
 
-    def begin_locked(self, offset: int) -> None:
+    def begin_locked(self, offset: int, epoch: int = -1) -> None:
         """Forget what was fetched, and fetch from an offset."""
         self._runs.clear()
         self.buffered = 0
         self.error = None
         self._cut = -1
         self.seeks += 1
-        self.position = self._mark.value = offset
+        self.position, self.epoch = offset, epoch
+        self._mark_locked()
         self.is_wanted = True
 
     def has_something_locked(self, offset: int) -> bool:
@@ -145,7 +155,13 @@ class RemoteCursor(RemotePartition):
             self.buffered -= len(self._runs.popleft().fetched.data)
         first = self._runs[0].start_offset if self._runs else self.position
         if offset < first or (not self._runs and offset != self.position):
-            self.begin_locked(offset)
+            self.begin_locked(offset, self._epoch_at(offset))
+
+    def _epoch_at(self, offset: int) -> int:
+        """Return the epoch of the record before an offset where the consumer goes on; -1 if it is not known."""
+        if self._given[0] == offset:
+            return self._given[1]
+        return self._last.epoch if self._last is not None and self._last.fetched.next_offset == offset else -1
 
     def _mark_locked(self) -> None:
         """Set the mark: a consumer that stands at it has nothing to read."""
@@ -190,9 +206,10 @@ class RemoteCursor(RemotePartition):
             next_offset=fetched.next_offset,
         )
 
-    def _sought(self, offset: int) -> None:
+    def _sought(self, offset: int, epoch: int) -> None:
         with held(self._lock):
             self._cut = -1
+            self._given = offset, epoch
             self._mark.value = -1
 
     def _readable_end(self, isolation: Isolation) -> int:

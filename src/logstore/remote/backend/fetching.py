@@ -60,12 +60,13 @@ _MOST_REPEATS = 20
 class _InRequest:
     """A partition in the request that is out: where it was asked for, and by which beginning of its cursor."""
 
-    __slots__ = ("cursor", "generation", "offset", "seeks")
+    __slots__ = ("cursor", "epoch", "generation", "offset", "seeks")
 
     def __init__(self, cursor: RemoteCursor) -> None:
         self.cursor = cursor
         self.seeks = cursor.place_of
         self.offset = cursor.place.offset
+        self.epoch = cursor.place.offset_epoch
         self.generation = cursor.place.generation
 
 
@@ -199,7 +200,7 @@ class Fetching:
                 wanted.append(cursor)
                 if cursor.place_of != cursor.seeks:
                     cursor.place_of = cursor.seeks
-                    cursor.place.seek(cursor.position)
+                    cursor.place.seek(cursor.position, cursor.epoch)
                     cursor.not_before_s = 0.0
             if wanted:
                 used -= self._make_way_locked(self._config.fetch_max_bytes - used, out)
@@ -256,9 +257,11 @@ class Fetching:
         ``left`` are the free bytes, ``out`` those that were asked for: all else is handed out, or answered, soon.
         """
         config = self._config
+        if left >= config.max_partition_fetch_bytes:
+            return 0
         paused = [cursor for cursor in self.cursors.values() if cursor.buffered and not cursor.is_wanted]
         waiting = sum(cursor.buffered for cursor in paused)
-        if left >= config.max_partition_fetch_bytes or (out and waiting <= config.fetch_max_bytes // 2):
+        if out and waiting <= config.fetch_max_bytes // 2:
             return 0
         for cursor in paused:
             cursor.drop_locked()
@@ -500,7 +503,7 @@ class Fetching:
             if self.cursors.get(cursor.name) is not cursor or cursor.seeks != asked.seeks:
                 return False  # the consumer has gone elsewhere since
             cursor.node = node.number
-            cursor.add_locked(Arrived(asked.offset, fetched))
+            cursor.add_locked(Arrived(asked.offset, fetched, asked.epoch, found.epoch))
             # The partition goes to the end of the row: the others have their turn before it.
             self.cursors[cursor.name] = self.cursors.pop(cursor.name)
         return True
@@ -526,16 +529,17 @@ class Fetching:
         if found.offset < 0:
             why = f"{here}: the leader knows no epoch of the record before it"
             return self._fail([cursor], OffsetOutOfRangeError(why, offset=asked.offset), asked)
-        _logger.warning(
-            "the log was cut below the position, later records replace those read: partition=%s offset=%d "
-            "new_offset=%d",
-            cursor.name,
-            asked.offset,
-            found.offset,
-        )
+        if found.offset < asked.offset:
+            _logger.warning(
+                "the log was cut below the position, later records replace those read: partition=%s offset=%d "
+                "new_offset=%d",
+                cursor.name,
+                asked.offset,
+                found.offset,
+            )
         with held(self.lock):
             if cursor.seeks == asked.seeks:
-                cursor.cut_locked(min(found.offset, asked.offset))
+                cursor.cut_locked(min(found.offset, asked.offset), found.epoch)
         self.notifier.notify()
         return True
 

@@ -46,13 +46,14 @@ class FetchedPart(NamedTuple):
     """The meaning of one part of an answer.
 
     ``aborted`` are the ranges of aborted records that a committed reader skips. ``offset`` is where batches end,
-    where a log was cut, or -1 if that is not known.
+    where a log was cut, or -1 if that is not known; ``epoch`` the leader epoch of the record before it.
     """
 
     outcome: Outcome
     data: bytes = b""
     offset: int = -1
     aborted: tuple[tuple[int, int, int], ...] = ()
+    epoch: int = -1
     code: int = 0
     batch_bytes: int = 0
 
@@ -106,7 +107,7 @@ class FetchPosition:
         if generation != self.generation or leader_epoch != self.leader_epoch:
             return FetchedPart(Outcome.DROPPED)
         if epoch < 0 or end_offset < 0 or epoch < self.offset_epoch or end_offset < self.offset:
-            return self._diverged(end_offset)
+            return self._diverged(end_offset, epoch)
         self._must_check = False
         return FetchedPart(Outcome.NOTHING)
 
@@ -147,7 +148,7 @@ class FetchPosition:
             if is_near:
                 self._near = -1
                 return FetchedPart(Outcome.RETRY)
-            return self._diverged(part.diverging_epoch.end_offset)
+            return self._diverged(part.diverging_epoch.end_offset, part.diverging_epoch.epoch)
         if not is_near and part.preferred_read_replica not in (-1, node):
             self._near, self._near_until_s = part.preferred_read_replica, now_s + near_s
             return FetchedPart(Outcome.NEARER)
@@ -159,11 +160,11 @@ class FetchPosition:
             return FetchedPart(Outcome.TOO_LARGE if batch_bytes else Outcome.NOTHING, batch_bytes=batch_bytes)
         if next_offset > self.offset:
             self.offset, self.offset_epoch = next_offset, _last_epoch(data)
-        return FetchedPart(Outcome.RECORDS, data, self.offset, aborted)
+        return FetchedPart(Outcome.RECORDS, data, self.offset, aborted, self.offset_epoch)
 
-    def _diverged(self, end_offset: int) -> FetchedPart:
+    def _diverged(self, end_offset: int, epoch: int) -> FetchedPart:
         self._is_stopped = True  # until the caller decides where to continue
-        return FetchedPart(Outcome.DIVERGED, offset=end_offset)
+        return FetchedPart(Outcome.DIVERGED, offset=end_offset, epoch=epoch)
 
 
 def _last_epoch(data: bytes) -> int:
