@@ -285,13 +285,8 @@ class Cluster:
             for name in topics:
                 self._learnt.pop(name, None)
 
-    def leader(self, tp: TopicPartition, attempts: Attempts | None = None) -> tuple[int, KnownPartition]:
-        """Return the broker that leads a partition.
-
-        Raises:
-            UnknownTopicError, UnknownPartitionError: the topic or partition does not exist.
-            BrokerError: LEADER_NOT_AVAILABLE: the partition has no leader at the moment; retry.
-        """
+    def check_partition(self, tp: TopicPartition, attempts: Attempts | None = None) -> KnownPartition:
+        """Return what is known of a partition; raise UnknownTopicError or UnknownPartitionError if there is none."""
         topic = self.topic(tp.topic, attempts)
         found = topic.partitions.get(tp.partition)
         if found is None:
@@ -301,6 +296,16 @@ class Cluster:
             raise UnknownPartitionError(
                 f"topic {tp.topic!r} has partitions 0 to {len(topic.partitions) - 1}, but no {tp.partition}"
             )
+        return found
+
+    def leader(self, tp: TopicPartition, attempts: Attempts | None = None) -> tuple[int, KnownPartition]:
+        """Return the broker that leads a partition.
+
+        Raises:
+            UnknownTopicError, UnknownPartitionError: the topic or partition does not exist.
+            BrokerError: LEADER_NOT_AVAILABLE: the partition has no leader at the moment; retry.
+        """
+        found = self.check_partition(tp, attempts)
         if found.leader < 0 or found.leader not in self.known.brokers:
             raise BrokerError(
                 f"partition {tp} has no leader now",

@@ -23,6 +23,7 @@ from logstore.errors import (
     OffsetOutOfRangeError,
     ProtocolError,
     StoreClosedError,
+    UnknownPartitionError,
     UnknownTopicError,
     UnsupportedVersionError,
 )
@@ -187,6 +188,59 @@ def test_an_answer_that_cannot_be_read_is_raised_and_ends_nothing(cluster):
         with cluster.lock:
             partition.add([b"read"])
         assert reader.take(1) == [b"read"]
+
+
+def test_a_partition_that_is_assigned_while_a_broker_fails_ends_nothing(cluster, monkeypatch):
+    partition = cluster.partition(FLIGHTS)
+    with Reader(cluster) as reader:
+        reader.consumer.assign([FLIGHTS])
+        fetcher = reader.consumer._fetcher
+        is_of = fetcher._loop._is_of
+
+        def assigned_meanwhile(cursor, number) -> bool:
+            if cursor.name == FLIGHTS:
+                fetcher.cursor(TopicPartition("flights", 2), "")
+            return is_of(cursor, number)
+
+        monkeypatch.setattr(fetcher._loop, "_is_of", assigned_meanwhile)
+        cluster.brokers[1].plan(m.FetchRequest, garbage)
+        with pytest.raises(ProtocolError):
+            reader.consumer.poll(5)
+        with cluster.lock:
+            partition.add([b"read"])
+        assert reader.take(1) == [b"read"]
+
+
+def test_a_seek_while_an_empty_answer_is_taken_does_not_wait_for_the_next_one(cluster, monkeypatch):
+    partition = cluster.partition(FLIGHTS)
+    partition.add([b"a"])
+    with Reader(cluster, fetch_max_wait_ms=300) as reader:
+        reader.consumer.assign([FLIGHTS])
+        assert reader.take(1) == [b"a"]
+        loop = reader.consumer._fetcher._loop
+        decoded, answers = loop._decoded, list[object]()
+
+        def sought_meanwhile(node, call):
+            answer = decoded(node, call)
+            if not answers and not loop._wakes and node.repeats:
+                # In the consumer's thread it would be, which wakes no other while a request is out.
+                loop.go_on()
+                answers.append(node)
+            elif len(answers) == 1:
+                answers.append(node)
+            return answer
+
+        looks: list[int] = []
+        ask_all = loop._ask_all
+
+        def looked(known, now_s):
+            looks.append(len(answers))
+            return ask_all(known, now_s)
+
+        monkeypatch.setattr(loop, "_ask_all", looked)
+        monkeypatch.setattr(loop, "_decoded", sought_meanwhile)
+        wait_for(lambda: len(answers) == 2)
+        assert 1 in looks, "no look between the seek and the answer after it"
 
 
 def test_an_answer_to_a_fetch_from_before_a_seek_is_dropped(cluster):
@@ -607,6 +661,23 @@ def test_an_epoch_that_the_leader_does_not_know_is_as_an_offset_out_of_range(clu
                     reader.consumer.poll(30)
             else:
                 assert reader.take(2) == [b"a", b"b"]
+
+
+def test_a_partition_without_a_leader_keeps_no_other_waiting(cluster):
+    with cluster.lock:
+        cluster.partition(FLIGHTS).leader = -1
+        cluster.topics["flights"].partitions[1].add([b"led"])
+    with Reader(cluster) as reader:
+        reader.consumer.assign([FLIGHTS, ("flights", 1)])
+        for number in (0, 1):
+            reader.consumer.seek(("flights", number), 0)
+        assert reader.take(1) == [b"led"]
+        with cluster.lock:
+            cluster.partition(FLIGHTS).add([b"led again"])
+        cluster.lead(FLIGHTS, 2)
+        assert reader.take(1) == [b"led again"]
+        with pytest.raises(UnknownPartitionError, match="no 4"):
+            reader.consumer.assign([("flights", 4)])
 
 
 def test_a_topic_that_is_deleted_is_raised_and_the_others_go_on(cluster):

@@ -35,7 +35,7 @@ class RemoteFetcher(PartitionFetcher):
         self._finalizer.atexit = False
 
     def cursor(self, name: TopicPartition, topic_id: str) -> PartitionCursor:
-        self._client.cluster.leader(name)  # raises if there is no such partition
+        self._client.cluster.check_partition(name)  # a leader is waited for
         loop = self._loop
         cursor = RemoteCursor(name, topic_id, self._client, self._clock, loop.lock, loop.go_on)
         with held(loop.lock):

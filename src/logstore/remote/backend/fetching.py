@@ -39,7 +39,7 @@ from logstore.protocol.generated.messages import FetchRequest, OffsetForLeaderEp
 from logstore.records import INT32_MAX, Isolation, TopicPartition
 from logstore.remote.backend.cursors import Arrived, RemoteCursor
 from logstore.remote.client import Fetched
-from logstore.remote.fetch.position import FetchedPart, Outcome
+from logstore.remote.fetch.position import AskedPlace, FetchedPart, Outcome
 from logstore.remote.fetch.session import FetchLimits, FetchRequests, Verdict, WantedPartition
 from logstore.remote.metadata.known import KnownBroker, KnownCluster, NewLeader
 from logstore.remote.network.calls import Call, Waiting, answer_of
@@ -176,13 +176,13 @@ class Fetching:
                 version = version_for(FetchRequest, connection.versions, connection)
                 self._put(connection, request, version, 0, _drop, self._thread.now_s())
             connection.fail(ClientClosedError(f"{connection}: the consumer is closed"))
-        self._fail(list(self.cursors.values()), error)
+        self._fail(self._all(), error)
 
     def _ask_all(self, known: KnownCluster, now_s: float) -> float:
         """Send each broker that is free a request for what is wanted of it; return when something is due."""
         due_s = math.inf
         if self._metadata.refused is not None and not known.topics:
-            self._fail([each for each in self.cursors.values() if each.is_wanted], self._metadata.refused)
+            self._fail([each for each in self._all() if each.is_wanted], self._metadata.refused)
             return due_s
         most = self._config.max_partition_fetch_bytes
         full: set[int] = set()  #: brokers of partitions that have enough
@@ -267,6 +267,11 @@ class Fetching:
             cursor.drop_locked()
         return waiting
 
+    def _all(self) -> list[RemoteCursor]:
+        """Return the cursors of now: the consumer's thread may add one meanwhile."""
+        with held(self.lock):
+            return list(self.cursors.values())
+
     def _leader_now(self, cursor: RemoteCursor, known: KnownCluster) -> int:
         found = known.leader(cursor.name)
         return -1 if found is None else found.leader
@@ -306,7 +311,7 @@ class Fetching:
 
     def _node_failed(self, node: _Node, error: LogstoreError) -> None:
         if isinstance(error, AuthenticationError) or not error.retriable:
-            theirs = [each for each in self.cursors.values() if self._is_of(each, node.number)]
+            theirs = [each for each in self._all() if self._is_of(each, node.number)]
             self._fail(theirs, error)
         elif not node.failures:
             _logger.warning("a broker does not answer, it is asked again: %s", error)
@@ -384,13 +389,21 @@ class Fetching:
         connection.put(Call(frame, request.API_KEY, version, number, limit_s, then), now_s)
 
     def _answered(self, node: _Node, is_glance: bool, call: Call) -> None:
-        has_changed, self._must_look = self._must_look, True
-        if self._ends:
-            return
+        is_repeated = False
+        try:
+            is_repeated = not self._ends and self._is_repeated(node, is_glance, call)
+        finally:
+            # Never to False: what `go_on` has set meanwhile would be lost.
+            if not is_repeated:
+                self._must_look = True
+
+    def _is_repeated(self, node: _Node, is_glance: bool, call: Call) -> bool:
+        """Take an answer; if nothing has come and nothing has changed, send the same request, and return True."""
+        has_changed = self._must_look
         answer = self._decoded(node, call)
         if answer is None:
             node.requests.lost()
-            return
+            return False
         now_s = self._thread.now_s()
         connection = node.connection
         assert connection is not None
@@ -400,13 +413,13 @@ class Fetching:
         where = f"fetch from {connection}"
         if found.verdict is Verdict.REFUSED:
             self._node_failed(node, codes.error_of(found.code, where))
-            return
+            return False
         node.failures = 0
         if found.verdict is Verdict.BEGINS_AGAIN:
             if found.code in _UNKNOWN:
                 self._metadata.mark_out_of_date()
                 node.not_before_s = now_s + self._pause_s()
-            return
+            return False
         if (
             found.verdict is Verdict.TAKEN
             and not (found.parts or has_changed or is_glance)
@@ -415,9 +428,8 @@ class Fetching:
         ):
             # A long poll in vain: without a look at each partition, a thousand idle ones cost next to nothing.
             node.repeats += 1
-            self._must_look = False
             self._send_last(node, connection, now_s)
-            return
+            return True
         endpoints = {
             each.node_id: KnownBroker(each.host, each.port, each.rack)
             for each in getattr(answer, "node_endpoints", ())
@@ -430,6 +442,7 @@ class Fetching:
         node.is_dry = is_glance and not news
         if news:
             self.notifier.notify()
+        return False
 
     def _decoded(self, node: _Node, call: Call) -> Any | None:
         """Return the message of an answer; None if there is none, which is dealt with."""
@@ -558,7 +571,7 @@ class Fetching:
             self._must_look = True
             return
         topics: dict[str, list[Any]] = defaultdict(list)
-        asked: dict[TopicPartition, tuple[_InRequest, int]] = {}
+        asked: dict[TopicPartition, tuple[_InRequest, AskedPlace]] = {}
         for cursor in cursors:
             place = cursor.place
             topics[cursor.name.topic].append(
@@ -568,7 +581,7 @@ class Fetching:
                     leader_epoch=place.offset_epoch,
                 )
             )
-            asked[cursor.name] = _InRequest(cursor), place.leader_epoch
+            asked[cursor.name] = _InRequest(cursor), place.asked()
         request = R(
             replica_id=-1,
             topics=[R.OffsetForLeaderTopic(topic=name, partitions=theirs) for name, theirs in topics.items()],
@@ -576,7 +589,7 @@ class Fetching:
         node.checks += 1
         self._put(connection, request, version, 0, partial(self._checked, node, asked), now_s)
 
-    def _checked(self, node: _Node, asked: dict[TopicPartition, tuple[_InRequest, int]], call: Call) -> None:
+    def _checked(self, node: _Node, asked: dict[TopicPartition, tuple[_InRequest, AskedPlace]], call: Call) -> None:
         node.checks -= 1
         self._must_look = True
         answer = None if self._ends else self._decoded(node, call)
@@ -587,7 +600,7 @@ class Fetching:
                 entry = asked.get(TopicPartition(topic.topic, part.partition))
                 if entry is None:
                     continue
-                each, leader_epoch = entry
+                each, place = entry
                 here = f"end of the epoch of {each.cursor.name} at offset {each.offset} from {node.connection}"
                 if part.error_code and codes.is_retriable(part.error_code):
                     self._metadata.mark_out_of_date()
@@ -595,9 +608,7 @@ class Fetching:
                 elif part.error_code:
                     self._fail([each.cursor], codes.error_of(part.error_code, here), each)
                 else:
-                    found = each.cursor.place.checked(
-                        part.leader_epoch, part.end_offset, each.generation, leader_epoch
-                    )
+                    found = each.cursor.place.checked(part.leader_epoch, part.end_offset, place)
                     if found.outcome is Outcome.DIVERGED:
                         self._diverged(each, found, here)
 

@@ -58,6 +58,15 @@ class FetchedPart(NamedTuple):
     batch_bytes: int = 0
 
 
+class AskedPlace(NamedTuple):
+    """What a leader was asked about: an answer counts only while all of it holds."""
+
+    generation: int
+    leader_epoch: int
+    offset: int
+    offset_epoch: int
+
+
 class FetchPosition:
     """The next offset to fetch of one partition, and the broker to fetch it from.
 
@@ -99,12 +108,17 @@ class FetchPosition:
         """Return the epoch whose end the leader must tell before anything is fetched; None if none."""
         return self.offset_epoch if self._must_check and self._leader >= 0 and not self._is_stopped else None
 
-    def checked(self, epoch: int, end_offset: int, generation: int, leader_epoch: int) -> FetchedPart:
-        """Take the end of an epoch that the leader told to a request of ``generation`` and ``leader_epoch``.
+    def asked(self) -> AskedPlace:
+        """Return what a leader is asked about with `epoch_to_check`."""
+        return AskedPlace(self.generation, self.leader_epoch, self.offset, self.offset_epoch)
 
-        ``epoch`` and ``end_offset`` are -1 if the leader knows no such epoch.
+    def checked(self, epoch: int, end_offset: int, asked: AskedPlace) -> FetchedPart:
+        """Take the end of an epoch that the leader told.
+
+        ``epoch`` and ``end_offset`` are -1 if the leader knows no such epoch. A position that has moved since is
+        checked again: a near replica's answer may have come between.
         """
-        if generation != self.generation or leader_epoch != self.leader_epoch:
+        if asked != self.asked():
             return FetchedPart(Outcome.DROPPED)
         if epoch < 0 or end_offset < 0 or epoch < self.offset_epoch or end_offset < self.offset:
             return self._diverged(end_offset, epoch)
