@@ -48,6 +48,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "_partition_batches",
         "acknowledging syncing",
         "_batcher lifecycle _memory timer",
+        "_alarms",
     ),
     "logstore.aio": (
         "store",

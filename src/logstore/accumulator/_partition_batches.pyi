@@ -4,6 +4,7 @@ from typing import Any, Protocol, final
 
 from typing_extensions import disjoint_base
 
+from logstore.accumulator._alarms import Alarm
 from logstore.accumulator._batcher import BatchResult, FastBatcher, SendFuture
 from logstore.accumulator._memory import BufferMemory
 from logstore.accumulator.syncing import AppendableLog, Syncing
@@ -45,6 +46,7 @@ class Counts:
 class Shared:
     """State that all batchers of one producer share."""
 
+    alarm: Alarm
     def __init__(
         self,
         config: _BatchSettings,
@@ -167,6 +169,9 @@ class PartitionBatches(FastBatcher):
 
     def is_oversized(self) -> bool:
         """Return whether the open batch is above the limit, so that only compression can make it fit."""
+
+    def set_alarm(self) -> int:
+        """Set the alarm for what a tick has to do here, unless another call does it before."""
 
     @property
     def is_empty(self) -> bool: ...

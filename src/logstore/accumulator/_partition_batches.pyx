@@ -10,8 +10,10 @@ call.
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.list cimport PyList_GET_SIZE
+from libc.math cimport INFINITY
 from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t
 
+from logstore.accumulator._alarms cimport Alarm
 from logstore.accumulator._batcher cimport BatchResult, FastBatcher, new_batch_result
 from logstore.accumulator._memory cimport BufferMemory
 from logstore.batch._encode cimport Encoder
@@ -20,6 +22,7 @@ from logstore.io._clock cimport monotonic_s, now_ms
 import threading
 from collections import deque
 
+from logstore.accumulator._alarms import NEVER
 from logstore.accumulator._batcher import headers_size, listed, size_of
 from logstore.batch._batch import stamp_producer
 from logstore.batch._encode import timestamp_of
@@ -32,6 +35,9 @@ from logstore.records import Ack, AppendResult, ProducerStamp, TimestampType
 cdef enum:
     RECORD_BYTES = 40        # upper limit of a record's bytes without key, value and headers
     SPARE_BYTES = 1 << 20    # of encoders that wait for their next batch, where no buffer memory says how many
+
+cdef double AGAIN_S = 0.005      # after which a tick looks again at what could be written and was not
+cdef double UNLINGERED_S = 1.0   # after which a tick writes what its sender should have written at once
 
 cdef object _SYNCED = Ack.SYNCED
 cdef object _WRITTEN = Ack.WRITTEN
@@ -58,6 +64,7 @@ cdef class Shared:
     cdef readonly object ack
     cdef readonly set active             # batchers that hold records
     cdef readonly list failures
+    cdef public Alarm alarm              # for the next tick of the producer or the appender
     cdef list _spare                     # encoders with buffers that have grown, for the next batches
     cdef readonly int64_t spare_bytes    # of these buffers: with those in use at most `buffer.memory`
     cdef _Rules _rules                   # those last asked for: the partitions of a topic have the same
@@ -80,6 +87,7 @@ cdef class Shared:
         self.config, self.clock, self.raises, self.memory, self.syncing = config, clock, raises, memory, syncing
         self.stamp, self.ack, self.failures = stamp, ack, failures
         self.active = set()
+        self.alarm = NEVER
         self._spare = []
         self._linger_ms = config.linger_ms
         self._request_bytes = <int64_t>min(config.max_request_size, INT64_MAX)
@@ -346,6 +354,7 @@ cdef class PartitionBatches(FastBatcher):
         batch.sequence = -1
         self._batch = batch
         shared.active.add(self)
+        self._set_alarm(batch.opened_s)
         return batch
 
     def _seal_locked(self) -> None:
@@ -390,6 +399,37 @@ cdef class PartitionBatches(FastBatcher):
         If it does not fit, all its records fail: no other record may be added.
         """
         return self._batch is not None and self._rules is not None and self._batch.encoder.size > self._rules.limit
+
+    cpdef int set_alarm(self) except -1:
+        """Set the alarm for what a tick has to do here, unless another call does it before."""
+        if self._shared.alarm is not NEVER:
+            self._set_alarm(monotonic_s(self._shared.clock, SYSTEM_CLOCK))
+        return 0
+
+    cdef int _set_alarm(self, double now_s) except -1:
+        cdef double due_s = self._due_s()
+        # What is due now is left to the thread that is writing, or waits for an answer that is on its way.
+        return self._shared.alarm.set(due_s if due_s > now_s else now_s + AGAIN_S)
+
+    cdef double _due_s(self) except? -1:
+        """Return when a tick has something to do here, inf if it never has; a time that has passed: soon."""
+        cdef double due_s = INFINITY
+        cdef ProducerBatch batch = self._batch
+        if batch is not None:
+            # Without a linger the thread that adds the record writes it, unless an interrupt strikes in between.
+            due_s = batch.opened_s + (self._shared._linger_ms / 1000.0 if self._full_bytes_now else UNLINGERED_S)
+        if not len(self._sealed):
+            return due_s
+        batch = self._sealed[0]
+        if not self._is_answered_later or batch.acks is None:
+            return self._retry_s
+        if batch.acks.is_settled:
+            return 0
+        if not self._sends_ahead:
+            due_s = INFINITY         # the open batch waits for the answer
+        elif (<ProducerBatch>self._sealed[len(self._sealed) - 1]).acks is None:
+            return 0
+        return min(due_s, batch.opened_s + self._shared.config.delivery_timeout_ms / 1000.0)
 
     @property
     def is_empty(self) -> bool:
@@ -492,6 +532,7 @@ cdef class PartitionBatches(FastBatcher):
         self._shared.active.discard(self)
         if self._batch is not None or self._sealed:
             self._shared.active.add(self)
+            self.set_alarm()
         for batch_result in answered:
             batch_result.tell()
         return 0

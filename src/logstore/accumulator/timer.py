@@ -1,7 +1,11 @@
 """Timer thread: one for all timed work of the process.
 
-It runs only while a log with ``flush.ms``, a producer or a buffered appender is open. An object with a clock other
-than the machine's is not ticked by the thread: its user calls `tick`.
+The thread runs only while a log with ``flush.ms``, a producer or a buffered appender is open. It sleeps until the
+first alarm of these members (`_alarms`), for ever while none is set. An object with a clock other than the machine's
+is not ticked by the thread: its user calls `tick`. With a clock of its own, a `Ticker` has no thread, and its owner
+calls `tick_due`.
+
+Members are ticked one after the other, each at most once in a pass. A slow tick delays the others by its own time.
 """
 
 from __future__ import annotations
@@ -10,80 +14,93 @@ import logging
 import os
 import threading
 import time
-import weakref
 from typing import Protocol
 
+from logstore.accumulator._alarms import NEVER, Alarm, Alarms
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.io._interrupts import held
 
 _logger = logging.getLogger(__name__)
 
+#: The shortest time from one pass to the next, and after which a member looks again at what it could not do.
 PERIOD_S = 0.005
 
 
 class Ticking(Protocol):
     """A flusher, producer or appender with timed work."""
 
-    def tick(self) -> None: ...
+    def tick(self) -> None:
+        """Do what is due, and set the alarm for what is left."""
 
 
 class Ticker:
-    """Calls `tick` of every member, every few milliseconds."""
+    """Calls `tick` of every member whose alarm is due."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
         self._lock = threading.Lock()
-        self._members: weakref.WeakSet[Ticking] = weakref.WeakSet()
-        self._wake = threading.Event()
+        self._members = Alarms()
         self._thread: threading.Thread | None = None
 
-    def add(self, member: Ticking, clock: Clock) -> None:
-        """Tick a member from now on if it uses the machine's clock, else do nothing."""
-        if clock is not SYSTEM_CLOCK:
-            return
+    def add(self, member: Ticking, clock: Clock) -> Alarm:
+        """Return the alarm of a member, to be set whenever it has something to do.
+
+        A member with another clock than the ticker's is not ticked: its alarm does nothing.
+        """
+        if clock is not self._clock:
+            return NEVER
         with held(self._lock):
-            self._members.add(member)
+            alarm = self._members.add(member)
             # Threads do not survive a fork: a child starts its own.
-            if self._thread is None or not self._thread.is_alive():
+            if clock is SYSTEM_CLOCK and (self._thread is None or not self._thread.is_alive()):
                 self._thread = threading.Thread(target=self._run, name="logstore-ticker", daemon=True)
                 self._thread.start()
+        return alarm
 
     def remove(self, member: Ticking) -> None:
         """Stop ticking a member; the thread ends when no member is left."""
         with held(self._lock):
             self._members.discard(member)
-        self._wake.set()
 
     def _run(self) -> None:
-        pause_s = PERIOD_S
         while True:
-            self._wake.wait(pause_s)
-            self._wake.clear()
+            began_s = time.thread_time()
+            if self.tick_due():
+                # At most half of a core: beside a thread that sends to a thousand partitions it would take all of
+                # it to write batches of few records, and make more of them.
+                time.sleep(max(PERIOD_S, time.thread_time() - began_s))
             with held(self._lock):
-                members = list(self._members)
-                if not members:
+                if not len(self._members):
                     self._thread = None
                     return
-            # A reference left after the loop would keep a dropped member alive until the next tick.
-            began_s = time.thread_time()
-            while members:
-                self._tick(members.pop())
-            # At most half of a core: beside a thread that sends to a thousand partitions it would take all of it to
-            # write batches of few records, and make more of them.
-            pause_s = max(PERIOD_S, time.thread_time() - began_s)
+            self._sleep_until(self._members.begin_sleep())
 
-    def _tick(self, member: Ticking) -> None:
+    def _sleep_until(self, due_s: float) -> None:
+        self._members.sleep(due_s - self._clock.monotonic_s())
+
+    def tick_due(self) -> int:
+        """Tick the members that are due; return their number."""
+        due = self._members.take(self._clock.monotonic_s())
+        for alarm in due:
+            self._tick(alarm)
+        return len(due)
+
+    # A function of its own: a reference that its caller keeps would keep a dropped member alive while it sleeps.
+    def _tick(self, alarm: Alarm) -> None:
+        member = alarm.member()
+        if member is None:
+            return
         try:
-            member.tick()
+            member.tick()  # type: ignore[attr-defined]
         except Exception:
             # The member has failed or is closed: the next call to it raises the error.
             _logger.warning("a timed flush failed", exc_info=True)
-            self.remove(member)
+            self.remove(member)  # type: ignore[arg-type]
 
     def forget(self) -> None:
         """Reset in a forked child: the members are the parent's, and a thread of the parent may hold the lock."""
         self._lock = threading.Lock()
-        self._members = weakref.WeakSet()
-        self._wake = threading.Event()
+        self._members = Alarms()
         self._thread = None
 
 

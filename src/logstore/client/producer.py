@@ -120,7 +120,7 @@ class Producer(FastSend, Gathering):
         self._begin_lifecycle()
         _producers.add(self)
         backend.attach(self)
-        TICKER.add(self, self._clock)
+        self._shared.alarm = TICKER.add(self, self._clock)
 
     @property
     def producer_id(self) -> int:
@@ -284,7 +284,9 @@ class Producer(FastSend, Gathering):
             return
         for batcher in list(self._shared.active):
             if batcher.is_ready():
-                batcher.write(wait=False)
+                batcher.write(wait=False)  # sets the alarm for what is left
+            else:
+                batcher.set_alarm()
         if self._clock is not SYSTEM_CLOCK:
             self._writer.sync()
 

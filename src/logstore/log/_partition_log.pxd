@@ -6,6 +6,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from cpython.object cimport PyObject
 
 from logstore._segment cimport Segment
+from logstore.accumulator._alarms cimport Alarm
 from logstore.batch._batch cimport BatchHeader
 from logstore.batch._encode cimport Encoder
 from logstore.io._file_region cimport FileRegion
@@ -73,9 +74,13 @@ cdef class Counters:
     cdef readonly double last_flush_s   # monotonic time at which the last one began
     cdef readonly double sync_s         # time spent in syncs of appended batches
     cdef object _clock
-    cdef void _count(self, int64_t appends, int64_t records, int64_t batches, int64_t size) noexcept
+    cdef Alarm _alarm                   # for the next flush; None: no time limits it
+    cdef double _flush_within_s
+    cdef int _count(self, int64_t appends, int64_t records, int64_t batches, int64_t size) except -1
     cpdef int64_t take_unflushed(self) except -1
     cpdef int untake_unflushed(self, int64_t records) except -1
+    cpdef int ask_flush(self) except -1
+    cdef int _set_alarm(self) except -1
     cpdef int count_sync(self, double began_s) except -1
 
 

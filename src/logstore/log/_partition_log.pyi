@@ -3,6 +3,7 @@ from typing import Any, Protocol, final
 
 from typing_extensions import Buffer, disjoint_base
 
+from logstore.accumulator._alarms import Alarm
 from logstore.batch._batch import Record
 from logstore.batch._encode import Encoder
 from logstore.clock import Clock
@@ -73,6 +74,12 @@ class Counters:
 
     def untake_unflushed(self, records: int) -> int:
         """Count records again as not flushed: the flush has ended without its sync."""
+
+    def flush_within(self, alarm: Alarm | None, seconds: float) -> None:
+        """Set an alarm from now on for what is not flushed: after ``seconds`` at the latest. None: no longer."""
+
+    def ask_flush(self) -> int:
+        """Set the alarm if there is something to flush."""
 
     def count_sync(self, began_s: float) -> int:
         """Count the time of a sync of appended batches, from its begin until now."""

@@ -27,6 +27,7 @@ from libc.string cimport memcpy
 
 from logstore._segment cimport Segment
 from logstore._segment_index cimport SegmentIndex
+from logstore.accumulator._alarms cimport Alarm
 from logstore.batch._batch cimport (
     APPEND_TIME_FLAG, CODEC_MASK, CONTROL_FLAG, DELETE_HORIZON_FLAG, HEADER_BYTES, TRANSACTIONAL_FLAG, BatchHeader,
     Survey, check_batch, payload_of, raise_batch_status, survey_records, whole_header,
@@ -68,6 +69,8 @@ cdef enum:
 #: Other appends may use up what one has prepared: after so many, it waits under the lock.
 READY_ATTEMPTS = ATTEMPTS
 
+cdef double LEAST_FLUSH_S = 0.005     # from an append that flushes by itself to the tick that looks after it
+
 cdef enum:                        # `Moves` of `log.marks.policies`
     BY_POLICY = 0
     WITH_END = 1
@@ -107,12 +110,15 @@ cdef class Counters:
         """Count one append."""
         self._count(1, records, batches, size)
 
-    cdef void _count(self, int64_t appends, int64_t records, int64_t batches, int64_t size) noexcept:
+    cdef int _count(self, int64_t appends, int64_t records, int64_t batches, int64_t size) except -1:
         self.appends += appends
         self.appended_records += records
         self.appended_batches += batches
         self.appended_bytes += size
+        if self._alarm is not None and not self.unflushed_records:
+            self._set_alarm()
         self.unflushed_records += records
+        return 0
 
     cpdef int64_t take_unflushed(self) except -1:
         """Return the count of records since the last flush, as the next one begins."""
@@ -124,7 +130,25 @@ cdef class Counters:
     cpdef int untake_unflushed(self, int64_t records) except -1:
         """Count records again as not flushed: the flush has ended without its sync."""
         self.unflushed_records += records
+        return self.ask_flush()
+
+    def flush_within(self, Alarm alarm: Alarm | None, double seconds: float) -> None:
+        """Set an alarm from now on for what is not flushed: after ``seconds`` at the latest. None: no longer."""
+        self._alarm, self._flush_within_s = alarm, seconds
+        self.ask_flush()
+
+    cpdef int ask_flush(self) except -1:
+        """Set the alarm if there is something to flush."""
+        if self._alarm is not None and self.unflushed_records:
+            self._set_alarm()
         return 0
+
+    cdef int _set_alarm(self) except -1:
+        # As `Flusher.tick` has it: so long after the last flush began. If that has passed already, an append of a
+        # client flushes by itself.
+        cdef double now_s = monotonic_s(self._clock, SYSTEM_CLOCK)
+        cdef double due_s = self.last_flush_s + self._flush_within_s
+        return self._alarm.set(due_s if due_s > now_s else now_s + max(self._flush_within_s, LEAST_FLUSH_S))
 
     cpdef int count_sync(self, double began_s) except -1:
         """Count the time of a sync of appended batches, from its begin until now."""

@@ -22,7 +22,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, Unpack, overload
 
 from logstore._segment import Segment
-from logstore.accumulator.timer import TICKER
 from logstore.batch._batch import BatchView
 from logstore.batch._encode import Encoder
 from logstore.batch.moments import Time
@@ -286,7 +285,7 @@ class Log(Readable):
             # The parent owns the files and the lock: releasing them here would unlock the parent's log.
             state.refuse_calls()
             return
-        TICKER.remove(self._flusher)
+        self._flusher.end_ticks()
         self._close_dropped()
         if state.mode.in_memory and state.failed is None:
             # Space for the tail is reclaimed under the locks of other logs: with this log's lock held, that could

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from logstore.accumulator.timer import TICKER
 from logstore.batch._batch import BatchView, stamp_run
 from logstore.batch._encode import Encoder, timestamp_of
 from logstore.batch.moments import Time
@@ -37,7 +36,7 @@ from logstore.log.read.range import Scan
 from logstore.log.space_quota import with_space
 from logstore.log.state import State, batches_of
 from logstore.log.write_modes import Held, MemoryTail
-from logstore.records import INT32_MAX, INT64_MAX, Ack, AppendResult, Codec, Origin, ProducerStamp, TimestampType
+from logstore.records import INT32_MAX, Ack, AppendResult, Codec, Origin, ProducerStamp, TimestampType
 
 _logger = logging.getLogger(__name__)
 
@@ -80,10 +79,7 @@ class LogWriter:
         self._encoders: list[Encoder] = []
         #: Whether an append may have to flush even without ``ack="synced"``, by the settings.
         self._flushes = self.flusher.may_become_due
-        if config.flush_ms < INT64_MAX:
-            TICKER.add(self.flusher, self._clock)
-        else:
-            TICKER.remove(self.flusher)
+        self.flusher.configure()
         self.state.expect_records(
             plain=self._default_ack is _WRITTEN and not self._flushes and not self.append_time,
             synced=self._default_ack is Ack.SYNCED,

@@ -76,13 +76,12 @@ class Appender(FastAppend, Gathering):
         config = target._config
         codec = Codec(codec or 0) if config.codec is None else config.codec
         self._batches = BatchConfig(linger_ms, batch_bytes, codec, config.level_of(codec))
-        self._batcher = PartitionBatcher(
-            target.name, lambda: target, Shared(config=self._batches, clock=clock, raises=True, failures=[])
-        )
+        self._shared = Shared(config=self._batches, clock=clock, raises=True, failures=[])
+        self._batcher = PartitionBatcher(target.name, lambda: target, self._shared)
         self._no_write_until_s = 0.0  #: no background write before
         self._begin_lifecycle()
         target._appenders.add(id(self))
-        TICKER.add(self, clock)
+        self._shared.alarm = TICKER.add(self, clock)
 
     def _append_slowly(self, value: Any, key: Any, timestamp_ms: Any, headers: Any) -> SendFuture:
         self._check_usable()
@@ -122,7 +121,13 @@ class Appender(FastAppend, Gathering):
 
     def tick(self) -> None:
         """Append a batch that has waited for ``linger_ms``."""
-        if self._closed or self._clock.monotonic_s() < self._no_write_until_s or not self._batcher.is_ready():
+        if self._closed:
+            return
+        if self._clock.monotonic_s() < self._no_write_until_s:
+            self._shared.alarm.set(self._no_write_until_s)
+            return
+        if not self._batcher.is_ready():
+            self._batcher.set_alarm()
             return
         error = self._batcher.write(wait=False, ack=self._ack).error
         if isinstance(error, OUT_OF_RESOURCES):
@@ -178,6 +183,7 @@ class Appender(FastAppend, Gathering):
             except OUT_OF_RESOURCES:
                 self._closed = False
                 self._batcher.close(None)
+                self._batcher.set_alarm()  # a tick may have found it closed
                 raise
             finally:
                 if self._closed:

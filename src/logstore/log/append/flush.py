@@ -14,6 +14,8 @@ from typing import NamedTuple
 from weakref import proxy
 
 from logstore._segment import Segment
+from logstore.accumulator._alarms import Alarm
+from logstore.accumulator.timer import TICKER
 from logstore.errors import OUT_OF_RESOURCES, DiskFullError, LogstoreError, StorageError, TooManyFilesError
 from logstore.io._interrupts import held, locked, shielded
 from logstore.log.append._group_commit import GroupCommit
@@ -45,6 +47,7 @@ class Flusher:
         # A proxy: in a cycle with its rounds, a log that was dropped would wait for the garbage collector.
         self.commit = GroupCommit(LogRounds(state, proxy(self)))
         self.settle_locked = partial(settle_locked, state)
+        self._alarm: Alarm | None = None  #: while ``flush.ms`` is set
 
     def sync_to(self, offset: int) -> None:
         """Return once everything below an offset is on disk; shares the sync with other callers.
@@ -213,8 +216,34 @@ class Flusher:
             return False
         return (state.clock.monotonic_s() - state.counters.last_flush_s) * 1000 >= state.config.flush_ms
 
+    def configure(self) -> None:
+        """Have the timer thread flush by ``flush.ms`` from now on, or no longer."""
+        state = self._state
+        flush_ms = state.config.flush_ms
+        if flush_ms == INT64_MAX:
+            self.end_ticks()
+            with held(state.lock):
+                state.counters.flush_within(None, 0.0)
+            return
+        if self._alarm is None:
+            self._alarm = TICKER.add(self, state.clock)
+        with held(state.lock):
+            state.counters.flush_within(self._alarm, flush_ms / 1000)
+
+    def end_ticks(self) -> None:
+        """Have the timer thread forget this log."""
+        if self._alarm is not None:
+            self._alarm = None
+            TICKER.remove(self)
+
     def tick(self) -> None:
         """Flush if ``flush.ms`` has passed."""
         state = self._state
-        if not state.closed and state.failed is None and self._time_is_due():
-            self.sync_to(state.end.value)
+        if state.closed or state.failed is not None:
+            return
+        try:
+            if self._time_is_due():
+                self.sync_to(state.end.value)
+        except OUT_OF_RESOURCES as error:
+            _logger.warning("a flush that was due waits for room: log=%s error=%s", state.path, error)
+        state.counters.ask_flush()
