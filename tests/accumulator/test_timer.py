@@ -308,7 +308,7 @@ def test_a_log_is_flushed_within_flush_ms_of_its_first_unflushed_record(
             assert all(ticker.now_s - since <= 0.1 + 2 * timer.PERIOD_S for since in unflushed.values())
         assert ticker.run() == math.inf
         assert all(log.synced_end == log.log_end_offset for log in logs)
-        assert {id(flusher) for flusher in ticks} <= {id(log._flusher) for log in logs[:4]}
+        assert len(ticks) <= 4, "an idle log was ticked"
     finally:
         for log in logs:
             log.close()

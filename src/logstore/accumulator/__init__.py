@@ -14,5 +14,6 @@ It imports neither the log nor a producer: the caller passes a partition as a `s
 - `replicated_batcher.ReplicatedBatcher`: one partition whose batches wait for acks of replicas; `acknowledging` has
   the thread that answers them.
 - `lifecycle.Gathering`: base of an object with batchers: fork check, ``with`` block, drop without `close`.
-- `timer.TICKER`: the thread that ticks producers, buffered appenders, and logs with ``flush.ms``; `_alarms` says when.
+- `timer.TICKER`: the thread that ticks producers, buffered appenders, and logs with ``flush.ms``;
+  `_alarms` says when.
 """

@@ -35,4 +35,4 @@ class Alarms:
         """Return the time of the first alarm, inf if there is none; an earlier one ends `sleep` from now on."""
 
     def sleep(self, timeout_s: float) -> bool:
-        """Wait until an earlier alarm is set or the last member is forgotten; False if seconds have passed first."""
+        """Wait for an earlier alarm, or until the last member is forgotten; False if seconds have passed."""

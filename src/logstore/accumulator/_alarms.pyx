@@ -3,20 +3,19 @@
 
 A member sets its alarm when it has something to do: a log at its first unflushed record, a producer at the first
 record of a batch. An alarm that is set costs a comparison. One that is not costs an entry in a list, and wakes the
-thread only if the thread would sleep longer. So an idle member costs nothing, and the thread of idle members sleeps.
+thread only if that would sleep longer. So an idle member costs nothing, and the thread of idle members sleeps.
 
 Threads: any may set an alarm, also under a lock, inside a signal handler or in a finalizer: no step here waits,
 takes a lock or runs bytecode. Steps change their fields under the GIL, which none releases. Only the thread of the
 ticker calls `take`, `begin_sleep` and `sleep`. It imports nothing of logstore.
 
 No wake-up is lost. `set` first adds the alarm to the list, then looks until when the thread sleeps. `begin_sleep`
-empties the list and says until when the thread sleeps in one step. An alarm set after that step releases a lock, and
-`sleep` ends at once if it was released before.
+empties the list and says until when the thread sleeps in one step. An alarm set after that step releases a lock,
+and `sleep` ends at once if it was released before.
 """
 
 cimport cython
 from libc.math cimport INFINITY
-from libc.stdint cimport int64_t
 
 import threading
 from _thread import allocate_lock
@@ -128,7 +127,7 @@ cdef class Alarms:
         return first_s
 
     def sleep(self, double timeout_s: float) -> bool:
-        """Wait until an earlier alarm is set or the last member is forgotten; False if seconds have passed first."""
+        """Wait for an earlier alarm, or until the last member is forgotten; False if seconds have passed."""
         if timeout_s == INFINITY:
             return self._go.acquire()
         return self._go.acquire(True, min(max(timeout_s, 0.0), threading.TIMEOUT_MAX))

@@ -1,9 +1,9 @@
 """Timer thread: one for all timed work of the process.
 
 The thread runs only while a log with ``flush.ms``, a producer or a buffered appender is open. It sleeps until the
-first alarm of these members (`_alarms`), for ever while none is set. An object with a clock other than the machine's
-is not ticked by the thread: its user calls `tick`. With a clock of its own, a `Ticker` has no thread, and its owner
-calls `tick_due`.
+first alarm of these members (`_alarms`), for ever while none is set. An object with a clock other than the
+machine's is not ticked by the thread: its user calls `tick`. With a clock of its own, a `Ticker` has no thread, and
+its owner calls `tick_due`.
 
 Members are ticked one after the other, each at most once in a pass. A slow tick delays the others by its own time.
 """
