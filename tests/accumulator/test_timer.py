@@ -195,6 +195,24 @@ def test_an_alarm_that_is_set_while_the_thread_goes_to_sleep_wakes_it() -> None:
     assert not alarms.sleep(0.0)
 
 
+def test_the_thread_sleeps_through_no_alarm_that_is_set_right_before_its_sleep() -> None:
+    ready, ticked = threading.Event(), threading.Event()
+
+    class Late(timer.Ticker):
+        def _sleep_until(self, due_s: float) -> None:
+            assert ready.wait(60)
+            if not ticked.is_set():
+                # As another thread may, once this one has said until when it sleeps.
+                alarm.set(SYSTEM_CLOCK.monotonic_s())
+            super()._sleep_until(due_s)
+
+    ticker, member = Late(), Member(ticked.set)
+    alarm = ticker.add(member, SYSTEM_CLOCK)
+    ready.set()
+    assert ticked.wait(20), "the wake-up is lost"
+    ticker.remove(member)
+
+
 def test_a_later_alarm_wakes_nothing_while_the_thread_sleeps() -> None:
     alarms, members = Alarms(), [Member() for _ in range(100)]
     first, *others = [alarms.add(each) for each in members]
