@@ -50,8 +50,8 @@ def steps(options: argparse.Namespace) -> list[Step]:
             {"LOGSTORE_KILLS": str(options.kills)},
         ),
         Step(
-            f"{options.states} states after a power cut",
-            ("tests/crash/test_power_cuts.py",),
+            f"{options.states} states after a power cut, half of them with rolls that are finished late",
+            ("tests/crash/test_power_cuts.py", "tests/crash/test_roll_cuts.py"),
             {"LOGSTORE_STATES": str(options.states)},
         ),
         Step(

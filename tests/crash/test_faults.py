@@ -42,6 +42,7 @@ from tests.crash.histories import (
     quick_files,
     restore,
 )
+from tests.crash.late_rolls import patch_late_tasks
 from tests.crash.planted import must_break
 from tests.crash.scripted import FAULTS, SETTINGS, ScriptedWorkload, promise_before_the_sync, retry_syncs
 from tests.kit.inside import segments_of
@@ -175,7 +176,12 @@ def refused_appends_move_nothing(path) -> None:
             assert [record.value for record in log.scan()] == values
 
 
-def test_planted_an_end_that_moves_before_the_bytes_is_found(ram_path, monkeypatch):
+@pytest.mark.parametrize("is_late", [False, True])
+def test_planted_an_end_that_moves_before_the_bytes_is_found(ram_path, monkeypatch, is_late):
+    """Where rolls are finished right after their append, and where they are finished late."""
+    if is_late:
+        patch_late_tasks(monkeypatch, 1)
+
     def early(state, data, first, span, *rest):
         state.raise_end(data, first, first + span)
         return honest(state, data, first, span, *rest)

@@ -1,6 +1,7 @@
 """The power is cut after every operation of many workloads; whatever is left opens, and keeps every promise.
 
-LOGSTORE_STATES says how many distinct states of the disk are examined, 10 000 if it is not set.
+LOGSTORE_STATES says how many distinct states of the disk are examined, 10 000 if it is not set. Every second seed
+has rolls that are finished late, see `late_rolls`; the others have each finished right after its append.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from logstore.batch._encode import encode
 from logstore.records import Origin
 from logstore.testing import ManualClock, SimDisk
 from logstore.testing.simdisk import POLICIES
+from tests.crash.late_rolls import RollingWorkload, patch_late_tasks
 from tests.crash.power_cuts import Examined, cut_all, moment_count
 from tests.crash.workload import Workload
 
@@ -25,23 +27,30 @@ STATES_EACH = 1_000
 STATES_A_MOMENT = 4
 
 
-@pytest.mark.parametrize("seed", range(-(-STATES // STATES_EACH)))
-def test_every_power_cut_leaves_what_was_promised(seed):
-    """Each seed has disks of its own: a state of one is none of another, for its path is in the names."""
+def cut_workloads(seed: int, monkeypatch: pytest.MonkeyPatch, most: int) -> Examined:
+    """Cut the power in workloads of a seed until as many distinct states were examined."""
+    late = patch_late_tasks(monkeypatch, seed) if seed % 2 else None
     examined = Examined()
     workloads = 0
-    while len(examined.states) < STATES_EACH:
-        workload = Workload(seed + 1_000_000 * workloads)
-        workload.run()
-        # A workload has more states than are asked of it, so they are taken from all its moments alike.
-        missing = STATES_EACH - len(examined.states)
+    while len(examined.states) < most:
+        number = seed + 1_000_000 * workloads
+        workload = Workload(number) if late is None else RollingWorkload(number, late)
         try:
+            workload.run()
+            # A workload has more states than are asked of it, so they are taken from all its moments alike.
+            missing = most - len(examined.states)
             cut_all(workload, examined, share=missing / moment_count(workload) / STATES_A_MOMENT)
         finally:
             workload.forget()
         workloads += 1
     print(f"seed {seed}: {len(examined.states)} distinct states, {examined.cuts} power cuts, {workloads} workloads")
-    assert len(examined.states) >= STATES_EACH
+    return examined
+
+
+@pytest.mark.parametrize("seed", range(-(-STATES // STATES_EACH)))
+def test_every_power_cut_leaves_what_was_promised(seed, monkeypatch):
+    """Each seed has disks of its own: a state of one is none of another, for its path is in the names."""
+    assert len(cut_workloads(seed, monkeypatch, STATES_EACH).states) >= STATES_EACH
 
 
 def test_the_point_of_a_killed_process_is_on_disk_before_there_is_a_second_segment():

@@ -1,12 +1,9 @@
-"""Rolls that are finished late, at every power cut; and bugs planted into them.
+"""Bugs planted into rolls that are finished late, each found by a power cut.
 
-`test_power_cuts` has rolls that are finished right after their append. Here the background work comes after later
-appends, flushes, truncations and crashes.
+Without the bugs the same workloads keep every promise: every second seed of `test_power_cuts` has them.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import pytest
 
@@ -14,56 +11,22 @@ from logstore.log.directory import files, next_segment
 from logstore.log.directory.segments import Segments
 from logstore.log.directory.unsynced import Unsynced
 from logstore.log.recovery import recovery
-from logstore.log.rolling import rolls, worker
+from logstore.log.rolling import rolls
+from tests.crash.late_rolls import MOST_UNSYNCED, SETTINGS, RollingWorkload, patch_late_tasks
 from tests.crash.planted import must_break
-from tests.crash.power_cuts import Examined, cut_all
-from tests.crash.workload import Promise, Workload
-from tests.kit.inside import state_of
-from tests.kit.rolling import LateTasks
+from tests.crash.test_power_cuts import cut_workloads
 
 pytestmark = [pytest.mark.crash, pytest.mark.row("S20", part="rolls that are finished late")]
 
-#: See `durability.md`: sealed segments that the background may leave behind.
-MOST_UNSYNCED = 2
-
-SETTINGS = {"segment_bytes": 700, "index_interval_bytes": 0, "segment_index_bytes": 400}
-
-
-class RollingWorkload(Workload):
-    """After each step, no more sealed segments are unsynced than a crash may make the next open scan."""
-
-    most_unsynced = 0
-
-    def do(self, what: str, act: Callable[[], object], during: Promise | None = None) -> None:
-        super().do(what, act, during)
-        state = state_of(self.log)
-        if not state.closed:
-            unsynced = len(state.unsynced.segments)
-            assert unsynced <= MOST_UNSYNCED, f"{unsynced} sealed segments are unsynced after: {what}"
-            self.most_unsynced = max(self.most_unsynced, unsynced)
-
-
-def cut(seed: int, monkeypatch: pytest.MonkeyPatch, most: int, steps: int = 30) -> Examined:
-    late, examined = LateTasks(seed), Examined()
-    monkeypatch.setattr(worker, "worker_of", lambda files: late)
-    workload = RollingWorkload(seed, steps=steps, settings=SETTINGS)
-    try:
-        workload.run()
-        cut_all(workload, examined, most=most)
-    finally:
-        workload.forget()
-    return examined
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_every_power_cut_around_a_late_roll_leaves_what_was_promised(seed, monkeypatch):
-    assert len(cut(seed, monkeypatch, most=300).states) > 100
+#: As many of the seeds of `test_power_cuts` as find every bug, and states of each.
+SEEDS = range(1, 17, 2)
+STATES_EACH = 600
 
 
 def find(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def search() -> None:
-        for seed in range(8):
-            cut(seed, monkeypatch, most=600)
+        for seed in SEEDS:
+            cut_workloads(seed, monkeypatch, STATES_EACH)
 
     must_break(broken, search)
 
@@ -71,10 +34,8 @@ def find(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_late_worker_leaves_as_many_segments_unsynced_as_may_be(monkeypatch):
     """So the bound is reached, and a third segment would be seen."""
     reached = 0
-    for seed in range(8):
-        late = LateTasks(seed)
-        monkeypatch.setattr(worker, "worker_of", lambda files, late=late: late)
-        workload = RollingWorkload(seed, steps=30, settings=SETTINGS)
+    for seed in SEEDS:
+        workload = RollingWorkload(seed, patch_late_tasks(monkeypatch, seed), steps=30, settings=SETTINGS[0])
         try:
             workload.run()
         finally:
@@ -108,7 +69,7 @@ def test_planted_a_prepared_file_that_is_taken_for_the_proof_of_the_one_before_i
 
     honest = recovery._check_tail
     monkeypatch.setattr(recovery, "_check_tail", trusting)
-    find("CRC-32C of the batch|cannot be read|does not open as clean", monkeypatch)
+    find("CRC-32C of the batch|cannot be read|are missing|does not open as clean", monkeypatch)
 
 
 def test_planted_a_prepared_file_without_a_batch_that_is_taken_for_a_segment_is_found(monkeypatch):
