@@ -30,7 +30,7 @@ from typing import Any
 import logstore
 from logstore import Log
 from logstore.batch._encode import encode
-from logstore.errors import CorruptRecordError, DirectoryLockedError
+from logstore.errors import CorruptRecordError, DirectoryLockedError, FencedLeaderEpochError, StorageFailedError
 from logstore.io._files import LIBC
 from logstore.log.directory.next_segment import name_after
 from logstore.testing import FaultyFiles
@@ -44,6 +44,11 @@ THREADS = 7
 
 #: The leader epoch that an interrupted call begins, and the offset at which a log restarts.
 EPOCH, RESTART = 5, 100
+#: What is done on a table of file operations that fail.
+FAULTY = ("full", "failed_sync")
+#: Parts of a run that may be there, where it is not all five: a batch that no segment takes is refused, and the one
+#: behind it has an answer of its own; a bad one ends a run.
+TAKEN = {"large": (0, 2), "bad_run": (0, 1, 2), "falling_epoch": (0, 1, 2)}
 #: Between two batches of a run: an offset of a segment's index has 31 bits.
 WIDE = 1 << 32
 
@@ -129,7 +134,7 @@ class LogCase:
         self.name = name
         self.others: list[threading.Thread] = []
         self.files = FaultyFiles()
-        self.log = Log.open(self.path, self.settings_of(name), files=self.files if name == "full" else LIBC)
+        self.log = Log.open(self.path, self.settings_of(name), files=self.files if name in FAULTY else LIBC)
         self.known = [b"%d" % n * 20 for n in range(4)]
         for value in self.known:
             self.log.append([value])
@@ -138,6 +143,7 @@ class LogCase:
         self.appender = self.log.appender(linger_ms=3_600_000, ack="synced" if name == "buffered_synced" else None)
         self.epoch = 0  # of the log after the interrupt
         self.buffered = 0  # records that the appender has taken
+        self.rolled: list[bytes] = []  # given to the log one by one, until one is refused
 
     def settings_of(self, name: str) -> dict[str, Any]:
         return {**self.settings, "logstore.tail": "memory"} if name.endswith("tail") else self.settings
@@ -220,6 +226,28 @@ class LogCase:
         self.files.heal()
         return results
 
+    def do_failed_sync(self) -> None:
+        """The sync of a sealed segment fails in the background of a roll: the next append says so."""
+        self.files.fail("fdatasync", 1, errno.EIO, path_contains=".log")
+        with contextlib.suppress(StorageFailedError):
+            for n in range(9):
+                self.rolled.append(b"rolled %d" % n * 10)
+                self.log.append([self.rolled[-1]])
+            raise Unfair("an append after the failed sync was taken")
+
+    def do_falling_epoch(self) -> None:
+        """A leader epoch that has begun falls, in a call and within a run."""
+        replica = self.log.replica
+        replica.begin_epoch(EPOCH)
+        with contextlib.suppress(FencedLeaderEpochError):
+            replica.begin_epoch(EPOCH - 1)
+            raise Unfair("a lower epoch has begun")
+        epochs = (EPOCH, EPOCH, EPOCH, EPOCH - 1, EPOCH)
+        run = [at(encode([self.part(n)]), len(self.known) + n, epoch) for n, epoch in enumerate(epochs)]
+        with contextlib.suppress(FencedLeaderEpochError):
+            replica.append_replicated(b"".join(run))
+            raise Unfair("a batch of an older epoch was taken")
+
     @staticmethod
     def part(n: int) -> bytes:
         return b"part %d " % n * 12
@@ -261,12 +289,14 @@ class LogCase:
         return self.do_reopen()
 
     def verify(self, where: str) -> None:
-        log = self.log
+        log, fired = self.log, self.files.fired()
         self.files.heal()
         for thread in filter(lambda thread: thread.ident, self.others):
             thread.join(PATIENCE_S)
             check(not thread.is_alive(), "a thread that shared the sync waits for ever")
-        if self.name not in ("close", "reopen", "prepared"):
+        if fired and self.name == "failed_sync":
+            self.verify_failed(where)
+        elif self.name not in ("close", "reopen", "prepared"):
             # In this thread and in another, before anything is opened again.
             self.appender.close()
             check(failure_of(log) is None, f"the log has failed: {failure_of(log)}")
@@ -289,9 +319,11 @@ class LogCase:
         new = [value for value in values if value.startswith(b"many")]
         check(len(new) in (0, 9), f"part of an append is there: {new}")
         parts = [value for value in values if value.startswith(b"part")]
-        # A batch that no segment takes is refused, and the one behind it has an answer of its own.
-        taken = [self.part(n) for n in ((0, 2) if self.name == "large" else range(5))]
+        taken = [self.part(n) for n in TAKEN.get(self.name, range(5))]
         check(parts == taken[: len(parts)], f"not the first batches of a run: {parts}")
+        rolled = [value for value in values if value.startswith(b"rolled")]
+        # The last one was refused, or was interrupted.
+        check(rolled in (self.rolled, self.rolled[:-1]), f"an append is lost: {rolled}")
         check(self.buffered <= values.count(b"new") <= 1, f"an append is lost, or there twice: {values}")
         for n, thread in enumerate(self.others):
             check(thread.ident is None or values.count(b"from %d" % n) == 3, "what was acknowledged is lost")
@@ -304,14 +336,24 @@ class LogCase:
             kept = []
         check([value for value in kept if value not in values] == [], f"lost: {where} {values}")
 
+    def verify_failed(self, where: str) -> None:
+        """Whatever was interrupted, a failed sync has failed the log, and nothing is promised above it."""
+        log = self.log
+        check(failure_of(log) is not None, f"a sync has failed, and the log goes on: {where}")
+        check(log.synced_end == len(self.known), f"synced up to {log.synced_end}")
+        for act in (lambda: log.append([b"refused"]), log.flush):
+            with contextlib.suppress(StorageFailedError):
+                beside(act)
+                raise Unfair("a failed log takes writes")
+
     def verify_epoch(self, log: Log) -> None:
         """The epoch has begun or has not, in the open log and for every later one."""
         epoch = log.replica.leader_epoch
-        if self.name in ("reopen", "prepared") and epoch:
-            # The second log was dropped before its `close` began: after an unclean stop the epoch rises.
+        if self.name in ("reopen", "prepared", "failed_sync") and epoch:
+            # The log has failed, or was dropped before its `close` began: after an unclean stop the epoch rises.
             check(epoch == 1 and not log.maintenance.was_clean, f"leader epoch {epoch} after a clean stop")
             return
-        check(epoch in ((0, EPOCH) if self.name == "epoch" else (0,)), f"leader epoch {epoch}")
+        check(epoch in ((0, EPOCH) if self.name.endswith("epoch") else (0,)), f"leader epoch {epoch}")
         check(epoch == self.epoch, f"leader epoch {epoch} after the close, {self.epoch} before")
         starts = {entry.epoch for entry in log.replica.epochs.entries}
         check(epoch in starts, f"leader epoch {epoch} is in no file: {starts}")
@@ -509,23 +551,34 @@ class Writers:
 
 
 def shared_log(path: Path, storm: Storm, until_s: float) -> None:
-    """The main thread appends, flushes, rolls and deletes in a log that other threads write."""
+    """The main thread appends in every way, flushes, rolls and deletes in a log that other threads write."""
     rng = storm.rng
     settings = {"segment_bytes": 4_000, "cleanup.policy": "delete", "retention.ms": -1}
     log = Log.open(path / "t-0", settings)
     writers = Writers(log)
     acked: dict[int, bytes] = {}
+    struck: list[list[bytes]] = []  # turns that were interrupted since the last deletion
     numbers = itertools.count()
     deleted = 0
     while time.monotonic() < until_s:
         faulthandler.dump_traceback_later(3 * PATIENCE_S, exit=True)
         values = [b"main/%d" % next(numbers) for _ in range(rng.choice((1, 1, 3, 60)))]
         ack = rng.choice(("written", "synced"))
-        what = rng.randrange(12)
+        what = rng.randrange(16)
         if what < 8:
             result = storm.over(log.append, values, ack=ack)
             if result is not None:
                 acked.update(enumerate(values, result.first_offset))
+        elif what >= 14:
+            result = storm.over(log.replica.append_batch, encode(values), ack=ack)
+            if result is not None:
+                acked.update(enumerate(values, result.first_offset))
+        elif what >= 12:
+            results = storm.over(log.replica.append_turn, [encode([value]) for value in values], ack=ack)
+            if results is None:
+                struck.append(values)
+            else:
+                acked.update({result.first_offset: value for result, value in zip(results, values, strict=True)})
         elif what == 8:
             storm.over(log.flush)
         elif what == 9:
@@ -534,6 +587,7 @@ def shared_log(path: Path, storm: Storm, until_s: float) -> None:
             storm.over(log.maintenance.retain)
         elif log.high_watermark > log.log_start_offset + 2_000:
             deleted = log.high_watermark - 1_000
+            struck.clear()
             storm.over(log.delete_before, deleted)
     writers.stop()
     check(failure_of(log) is None, f"the log has failed: {failure_of(log)}")
@@ -545,6 +599,32 @@ def shared_log(path: Path, storm: Storm, until_s: float) -> None:
     check(len(set(found.values())) == len(found), "an append is there twice")
     for offset, value in {**acked, **writers.acked}.items():
         check(offset < deleted or found.get(offset) == value, f"lost: {offset} {value!r}")
+    values_found = {*found.values()}
+    for values in struck:
+        there = [value in values_found for value in values]
+        check(there == sorted(there, reverse=True), f"not the first batches of a turn: {there}")
+
+
+def append_as_turn(log: Log, records: list[tuple[bytes, bytes]]) -> Any:
+    return log.replica.append_turn([encode([record]) for record in records])
+
+
+def append_as_batch(log: Log, records: list[tuple[bytes, bytes]]) -> Any:
+    return log.replica.append_batch(encode(records))
+
+
+def append_as_follower(log: Log, records: list[tuple[bytes, bytes]]) -> Any:
+    end, epoch = log.log_end_offset, log.replica.leader_epoch
+    run = [at(encode([record]), end + n, epoch) for n, record in enumerate(records)]
+    return log.replica.append_replicated(b"".join(run))
+
+
+KEYED_APPENDS: tuple[Callable[[Log, list[tuple[bytes, bytes]]], Any], ...] = (
+    lambda log, records: log.append(records),
+    append_as_turn,
+    append_as_batch,
+    append_as_follower,
+)
 
 
 def own_logs(path: Path, storm: Storm, until_s: float) -> None:
@@ -561,12 +641,16 @@ def own_logs(path: Path, storm: Storm, until_s: float) -> None:
             # Nothing of it is left: it can be opened at once.
             log = Log.open(path / "c-0", settings)
         for _ in range(rng.randrange(20)):
-            key, value = b"%d" % rng.randrange(50), b"%d" % next(numbers)
-            if storm.over(log.append, [(key, value)]) is None:
-                maybe.setdefault(key, set()).add(value)
+            # Several keys of one call differ: of one key, the newest of them is what is left.
+            keys = [b"%d" % key for key in rng.sample(range(50), rng.choice((1, 1, 4)))]
+            records = [(key, b"%d" % next(numbers)) for key in keys]
+            if storm.over(rng.choice(KEYED_APPENDS), log, records) is None:
+                for key, value in records:
+                    maybe.setdefault(key, set()).add(value)
             else:
-                known[key] = value
-                maybe.pop(key, None)
+                for key, value in records:
+                    known[key] = value
+                    maybe.pop(key, None)
         storm.over(log.maintenance.compact)
         check(failure_of(log) is None, f"the log has failed: {failure_of(log)}")
         cut = log.append([(b"cut", b"")]).first_offset
