@@ -1,14 +1,15 @@
-"""The process that `test_kill.py` kills: it writes with four threads and says what was acknowledged.
+"""The process that `test_kill.py` kills: it writes with five threads and says what was acknowledged.
 
 Run as ``python killed_writer.py``; one line of JSON on standard input starts it, so that the next
 victim can be made ready while the last one is examined. Every line of the ledger is one write to
 standard output, after the acknowledgement (or, in small letters, before what it announces)::
 
     S                                 the log is open
-    A thread n count first last       an append was acknowledged
+    A thread n count first last       an append was acknowledged, or one batch of a turn or of a run
     e marker / E marker offset        a transaction is about to end / has ended
     d offset / D offset               delete_before
     c offset / C offset               truncate_to
+    B epoch                           begin_epoch has returned
 """
 
 from __future__ import annotations
@@ -19,9 +20,14 @@ import random
 import sys
 import threading
 
+from logstore.batch._encode import encode
 from tests.kit.inside import producers_of
+from tests.kit.logs import at
 
-PLAIN, SYNCED, IDEMPOTENT, TRANSACTIONAL = range(4)
+#: The senders of records: a thread each, but for the runs, which the thread of the plain ones replicates.
+PLAIN, SYNCED, IDEMPOTENT, TRANSACTIONAL, TURNS, RUNS = SENDERS = range(6)
+#: Batches of one turn, or of one run.
+MOST = 4
 PRODUCERS = {IDEMPOTENT: 1002, TRANSACTIONAL: 2003}
 KEPT_RECORDS = 700
 SETTINGS = {"segment_bytes": 6_000, "index_interval_bytes": 500}
@@ -114,6 +120,43 @@ class Writer:
         self.written.append((done.first_offset, thread, sequence))
         say("A", thread, n, len(values), done.first_offset, done.last_offset)
 
+    def acknowledge(self, thread: int, n: int, sizes: list[int], first: int) -> None:
+        for number, size in enumerate(sizes, start=n):
+            self.written.append((first, thread, -1))
+            say("A", thread, number, size, first, first + size - 1)
+            first += size
+
+    def turns(self) -> None:
+        """Batches of several clients in one call: a killed process has left the first of them, or none."""
+        n = 0
+        rng = random.Random(self.rng.random())
+        while True:
+            batches = [values_of(self.run, TURNS, number) for number in range(n, n + rng.randrange(1, MOST + 1))]
+            with self.quota:
+                ack = rng.choice(("written", "written", "synced"))
+                results = self.log.replica.append_turn([encode(values) for values in batches], ack=ack)
+                for number, (values, result) in enumerate(zip(batches, results, strict=True), start=n):
+                    assert result.last_offset - result.first_offset + 1 == len(values)
+                    self.acknowledge(TURNS, number, [len(values)], result.first_offset)
+            n += len(batches)
+
+    def replicate(self, n: int) -> int:
+        """A run as from a leader, while nothing else is appended; the number of its batches."""
+        first, epoch, run, sizes = self.log.log_end_offset, self.log.replica.leader_epoch, [], []
+        for number in range(n, n + self.rng.randrange(1, MOST + 1)):
+            values = values_of(self.run, RUNS, number)
+            run.append(at(encode(values), first + sum(sizes), epoch))
+            sizes.append(len(values))
+        done = self.log.replica.append_replicated(b"".join(run), ack=self.rng.choice(("written", "synced")))
+        assert (done.first_offset, done.last_offset) == (first, first + sum(sizes) - 1)
+        self.acknowledge(RUNS, n, sizes, first)
+        return len(sizes)
+
+    def begin_epoch(self) -> None:
+        epoch = self.log.replica.leader_epoch + 1
+        self.log.replica.begin_epoch(epoch)
+        say("B", epoch)
+
     def end(self, marker) -> None:
         say("e", int(marker))
         done = self.log.replica.append_control(marker, producer_id=PRODUCERS[TRANSACTIONAL], producer_epoch=0)
@@ -141,7 +184,7 @@ class Writer:
             n += 1
 
     def maintain(self) -> None:
-        n = 0
+        n = replicated = 0
         while True:
             with self.quota:
                 self.append(PLAIN, n)
@@ -159,6 +202,12 @@ class Writer:
                 self.quota.shut()
                 self.cut()
                 self.quota.open()
+            elif choice < 0.26:
+                self.quota.shut()
+                replicated += self.replicate(replicated)
+                self.quota.open()
+            elif choice < 0.32:
+                self.begin_epoch()
 
     def shorten(self) -> None:
         # Not the records of an open transaction: who looks for it in the log could not find it.
@@ -190,6 +239,7 @@ def main() -> None:
         threading.Thread(target=writer.simple, args=(SYNCED,)),
         threading.Thread(target=writer.simple, args=(IDEMPOTENT,)),
         threading.Thread(target=writer.transactional),
+        threading.Thread(target=writer.turns),
         threading.Thread(target=writer.maintain),
     ]
     # A thread that fails ends the process: the parent waits for lines, and finds the traceback instead.

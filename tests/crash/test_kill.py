@@ -1,9 +1,10 @@
-"""A process that writes with four threads is killed at random moments, over and over, on one log.
+"""A process that writes with five threads is killed at random moments, over and over, on one log.
 
 After each kill the log is opened (as its next writer, or read-only with recovery left to the next
 victim) and held against the ledger of acknowledgements: nothing acknowledged is missing or changed,
-nothing is there that was not sent, offsets have no gap, a batch is whole or absent, producers go on
-where they were, and committed readers see exactly what was committed.
+nothing is there that was not sent, offsets have no gap, a batch is whole or absent, a turn or a run of
+batches has left the first of them, producers go on where they were, committed readers see exactly what was
+committed, and every batch has the leader epoch that the table of epochs names for it.
 
 A SIGKILL keeps the page cache, so this says nothing about a missing fsync: that is for simulated
 power cuts. LOGSTORE_KILLS sets the number of kills.
@@ -22,7 +23,17 @@ import pytest
 from logstore import Log
 from logstore.log import BatchView, Marker, ProducerStamp
 from tests.crash.histories import seeded
-from tests.crash.killed_writer import IDEMPOTENT, PRODUCERS, SETTINGS, TRANSACTIONAL, value_of
+from tests.crash.killed_writer import (
+    IDEMPOTENT,
+    MOST,
+    PRODUCERS,
+    RUNS,
+    SENDERS,
+    SETTINGS,
+    TRANSACTIONAL,
+    TURNS,
+    value_of,
+)
 
 KILLS = int(os.environ.get("LOGSTORE_KILLS", "100"))
 SCRIPT = Path(__file__).with_name("killed_writer.py")
@@ -38,6 +49,8 @@ class Ledger:
         self.cut_at = self.end = 0
         self.cutting = self.deleting = self.ending = None
         self.start = 0
+        self.epoch = -1  # the last one that has begun, unless the log was cut since then
+        self.epochs = 0  # that have begun
         self.commits: list[int] = []
 
     def read(self, line: str, run: int) -> None:
@@ -56,11 +69,15 @@ class Ledger:
             self.acked[thread] = n
         elif word == "c":
             self.cutting = numbers[0]
+            self.epoch = -1
         elif word == "C":
             self.cut_at = numbers[0]
             self.content = {offset: sender for offset, sender in self.content.items() if offset < numbers[0]}
             assert numbers[0] == self.cutting
             self.cutting = None
+        elif word == "B":
+            self.epoch = numbers[0]
+            self.epochs += 1
         elif word == "d":
             self.deleting = numbers[0]
         elif word == "D":
@@ -86,11 +103,14 @@ class Trial:
         self.start = self.cut_at = 0
         # Sent and not acknowledged by victims whose log is not recovered yet.
         self.pending: set[tuple[int, int, int]] = set()
+        self.next_of: dict[tuple[int, int], int] = {}  # (run, thread): the first batch that was not acknowledged
         self.pending_markers: set[int] = set()
         self.pending_start = 0
         self.sequences = dict.fromkeys(PRODUCERS.values(), 0)
         self.seen = {
             "in flight": 0,
+            "parts of turns and runs": 0,
+            "epochs": 0,
             "duplicates": 0,
             "cut": 0,
             "mid cut": 0,
@@ -145,9 +165,13 @@ class Trial:
             self.cut_at = ledger.cut_at if ledger.cutting is None else ledger.end
         if ledger.started:
             self.began = True
-            self.pending |= {(self.run, thread, ledger.acked.get(thread, -1) + 1) for thread in range(4)}
+            for thread in SENDERS:
+                self.next_of[self.run, thread] = n = ledger.acked.get(thread, -1) + 1
+                most = MOST if thread in (TURNS, RUNS) else 1
+                self.pending |= {(self.run, thread, number) for number in range(n, n + most)}
             self.pending_start = max(self.pending_start, ledger.deleting or 0)
             self.pending_markers |= {0} if ledger.ending is None else {ledger.ending}
+        self.seen["epochs"] += ledger.epochs
         self.seen["cut"] += ledger.cut_at > 0
         self.seen["deleted"] += ledger.start > self.start
         self.seen["unopened"] += not ledger.started
@@ -156,6 +180,7 @@ class Trial:
         if ledger.started and (ledger.cutting is not None or self.rng.random() < 0.6):
             with Log.open(self.path, **SETTINGS) as log:
                 self.examine(log, ledger)
+                self.check_epochs(log)
                 self.retry(log)
                 self.give_up(log)
             self.pending.clear()
@@ -187,6 +212,10 @@ class Trial:
                 assert view.record_count == count, "half a batch"
                 content[record.offset] = (run, thread, n, i, count)
         assert expected is None or expected == end
+        latest = log.replica.epochs.latest
+        assert ledger.epoch <= (-1 if latest is None else latest.epoch), "an epoch that has begun is lost"
+        of_batches = [view.leader_epoch for view in batches]
+        assert of_batches == sorted(of_batches), "a batch of an older epoch follows a newer one"
         self.compare({o: sender for o, sender in content.items() if o >= start}, ledger, start, end, in_flight)
         self.check_isolation(log, batches, start)
         self.content, self.start = {o: sender for o, sender in content.items() if o >= start}, start
@@ -194,6 +223,11 @@ class Trial:
             if view.producer_id in self.sequences and not view.is_control:
                 self.sequences[view.producer_id] = view.last_sequence + 1
         self.batches = batches
+
+    def check_epochs(self, log) -> None:
+        for view in self.batches:
+            # Of offsets below the log start, the table knows nothing.
+            assert log.replica.epochs.epoch_at(max(view.base_offset, self.start)) == view.leader_epoch
 
     def compare(self, content, ledger: Ledger, start: int, end: int, in_flight) -> None:
         assert end >= (ledger.cutting or 0)
@@ -208,9 +242,15 @@ class Trial:
             else:
                 assert sender[:3] in self.pending, f"a phantom at {offset}: {sender}"
                 in_flight.setdefault(sender[:3], []).append(offset)
-        for offsets in in_flight.values():
+        numbers: dict[tuple[int, int], list[int]] = {}
+        for (run, thread, n), offsets in in_flight.items():
             self.seen["in flight"] += 1
             assert len(offsets) == content[offsets[0]][4]
+            numbers.setdefault((run, thread), []).append(n)
+        for sender, found in numbers.items():
+            first = self.next_of[sender]
+            assert sorted(found) == list(range(first, first + len(found))), "not the first batches of a call"
+            self.seen["parts of turns and runs"] += sender[1] in (TURNS, RUNS)
 
     def check_isolation(self, log, batches, start: int) -> None:
         """By replaying the markers: committed readers see what was committed, and nothing else."""
@@ -287,6 +327,8 @@ def test_no_kill_loses_what_was_acknowledged(ram_path):
     trial = run_trial(ram_path / "t-0", KILLS - KILLS // 5, seeded("kill"))
     assert trial.content
     assert trial.seen["in flight"]
+    assert trial.seen["parts of turns and runs"]
+    assert trial.seen["epochs"]
     assert trial.seen["duplicates"]
     assert trial.seen["cut"]
     assert trial.seen["deleted"]
