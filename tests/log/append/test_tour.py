@@ -1,16 +1,27 @@
 """The tour of an append: how many modules and calls are between a user's call and the disk.
 
-Counted are calls of Python functions of the package, as a profiler sees them, and the files that they are in.
-Compiled functions do not count, nor do the constructors that `typing.NamedTuple` makes, which stand in no file. The
+`tour` counts calls of Python functions of the package, as a profiler sees them, and the files that they are in.
+It counts no compiled functions, and no constructors that `typing.NamedTuple` makes, which stand in no file. The
 compiled modules on the way are `log._partition_log`, `batch._encode`, `_segment`, `io._files` and `_crc32c`.
+
+No profiler sees a call of a compiled method. So `calls_in` traces every instruction that Python code of the package
+runs, and names each call among them by its source: of Python, of the compiled core, or of anything else.
 """
 
 from __future__ import annotations
 
+import ast
+import builtins
+import dis
+import inspect
+import linecache
 import os
 import sys
+import textwrap
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from types import CodeType
 from typing import NamedTuple
 
 import pytest
@@ -19,6 +30,8 @@ import logstore
 from logstore.batch._batch import stamp_producer
 from logstore.batch._encode import encode
 from logstore.io._files import LIBC
+from logstore.log import Log
+from logstore.log import log as log_module
 from logstore.records import Isolation, Marker, ProducerStamp
 from tests.log.logs import NOW_MS, open_log
 
@@ -49,6 +62,93 @@ def tour(append: Callable[[], object], writes: int = 2) -> list[Call]:
         sys.setprofile(None)
     assert LIBC.call_counts()["pwrite"] == before + writes
     return found
+
+
+CALLS = {dis.opmap[name] for name in ("CALL", "CALL_KW", "CALL_FUNCTION_EX") if name in dis.opmap}
+
+
+@cache
+def called(code: CodeType, instruction: int) -> str:
+    """What a call instruction of Python code calls, as its source says."""
+    first, last, start, end = list(code.co_positions())[instruction // 2]
+    assert first is not None
+    assert last is not None
+    lines = [line.encode() for line in linecache.getlines(code.co_filename)[first - 1 : last]]
+    lines[-1] = lines[-1][:end]
+    lines[0] = lines[0][start:]
+    found = ast.parse(b"(" + b"".join(lines) + b")", mode="eval").body
+    assert isinstance(found, ast.Call), lines
+    return ast.unparse(found.func)
+
+
+def calls_in(act: Callable[[], object]) -> list[str]:
+    """Every call that Python code of the package makes in a call, but those of Python's own builtins."""
+    found: list[str] = []
+
+    def note(frame, event, _argument):
+        code = frame.f_code
+        if not code.co_filename.startswith(PACKAGE):
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode" and code.co_code[frame.f_lasti] in CALLS:
+            found.append(called(code, frame.f_lasti))
+        return note
+
+    before = sys.gettrace()
+    sys._getframe().f_trace_opcodes = True  # Python 3.12 asks for one such frame before it traces any
+    sys.settrace(note)
+    try:
+        act()
+    finally:
+        sys.settrace(before)
+    return [name for name in found if not hasattr(builtins, name)]
+
+
+def test_one_call_crosses_from_an_append_into_the_core(tmp_path: Path) -> None:
+    with open_log(tmp_path) as log:
+        log.append([b"value"], ack="synced")
+        assert calls_in(lambda: log.append([b"value"])) == ["self._state.append"]
+        assert calls_in(lambda: log.append([b"value"] * 200)) == ["self._state.append"]
+        assert calls_in(lambda: log.append([(b"key", b"value")], ack="synced")) == ["self._state.append"]
+
+
+def test_one_call_crosses_from_each_usual_call_into_the_core(tmp_path: Path) -> None:
+    batch = encode([b"value"], timestamp_ms=NOW_MS)
+    with open_log(tmp_path) as log:
+        log.append([b"value"])
+        log.flush()
+        replica = log.replica
+        assert calls_in(lambda: replica.append_batch(batch)) == ["self._state.append_plain_batch"]
+        assert calls_in(lambda: replica.append_batch(batch, ack="synced")) == ["self._state.append_plain_batch"]
+        assert calls_in(lambda: replica.fetch_region(0)) == ["self._state._fetch_region"]
+        assert calls_in(log.flush) == ["self._state._flush"]
+
+
+def test_two_calls_cross_from_an_append_to_a_topic_into_the_core(tmp_path: Path) -> None:
+    """The first asks which log is open."""
+    with logstore.open(tmp_path / "store", environ={}) as store:
+        topic = store.create_topic("t", 1)
+        for _ in range(3):
+            topic.append(b"value", partition=0)
+        found = calls_in(lambda: topic.append(b"value", partition=0))
+    assert found == ["self._open_log", "opened._state.append_one"]
+
+
+def test_planted_a_second_call_into_the_core_is_found(tmp_path: Path, monkeypatch) -> None:
+    """And no call of Python is there more: a count of these alone would find nothing."""
+    honest = "        result = self._state.append("
+    source = textwrap.dedent(inspect.getsource(Log.append))
+    assert source.count(honest) == 1
+    source = source.replace(honest, "        self._state.wanted_mark()\n" + honest)
+    name, made = PACKAGE + "log/planted.py", dict[str, Callable[..., object]]()
+    monkeypatch.setitem(linecache.cache, name, (len(source), None, source.splitlines(keepends=True), name))
+    exec(compile(source, name, "exec"), vars(log_module), made)
+    with open_log(tmp_path) as log:
+        for _ in range(3):
+            log.append([b"value"])
+        monkeypatch.setattr(Log, "append", made["append"])
+        assert calls_in(lambda: log.append([b"value"])) == ["self._state.wanted_mark", "self._state.append"]
+        assert [call.function for call in tour(lambda: log.append([b"value"]))] == ["append"]
 
 
 def test_an_append_to_a_log_takes_few_calls(tmp_path: Path) -> None:
