@@ -76,8 +76,12 @@ def test_memory_of_a_thousand_open_partitions(benchmark: Any, places: Any) -> No
 #: Topics of one partition each: made together, opened lazily, written to, left alone, closed.
 MANY = """
 import time
-resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (4096, hard))
 import logstore
+from logstore.io._files import LIBC
+# The descriptor cache keeps to the limit that it has found. Nothing else does from here on: a leak is seen.
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 def took(step):
     began = time.perf_counter()
     result = step()
@@ -88,9 +92,11 @@ with logstore.open(path) as store:
     made, _ = took(lambda: store.create_topics(names[:1000]))
     store.create_topics(names[1000:])
 opened, store = took(lambda: logstore.open(path))
-for name in names:
+descriptors = 0
+for number, name in enumerate(names):
     store[name].append(b"x")
-descriptors = len(os.listdir("/proc/self/fd"))
+    if number % 100 == 99:
+        descriptors = max(descriptors, len(os.listdir("/proc/self/fd")))
 before = time.process_time()
 time.sleep(60)
 idle = (time.process_time() - before) / 60
@@ -136,6 +142,8 @@ def test_a_store_of_ten_thousand_topics(benchmark: Any, places: Any, tmp_path: P
     Idle for a minute: each round of the housekeeping comes at least once, that of every five minutes, too.
     An ext4 without a journal passes over every inode that was deleted in the last minutes to make a file. So the
     row has, too, how long 10,000 empty files take in the same directories.
+    Descriptors are the most that were open at once in a process that was begun with a limit of 4,096 of them, which
+    was raised once the descriptor cache had read it.
     """
     found: list[list[float]] = []
     kafka = kafkas_ms(tmp_path / "kafka")
@@ -152,7 +160,7 @@ def test_a_store_of_ten_thousand_topics(benchmark: Any, places: Any, tmp_path: P
         return [
             Target("1,000 topics by one call", made * 1e3, "ms", bar, reference=beside),
             Target("opened", opened * 1e3, "ms", 1_000),
-            Target("descriptors", descriptors, "", 4_096),
+            Target("most descriptors", descriptors, "", 4_096),
             Target("idle", idle, "% of a core", 1),
             Target("closed", closed * 1e3, "ms", 5_000, reference=f"10,000 empty files {files * 1e3:.0f}"),
         ]

@@ -8,6 +8,7 @@ import threading
 import time
 from typing import Any
 
+import pytest
 from interleave import Runner, Target, race
 
 from logstore import Log
@@ -25,6 +26,7 @@ def worst(latencies: list[float], share: float = 0.999) -> float:
     return statistics.quantiles(latencies, n=1_000)[round(share * 1_000) - 1] * 1e3
 
 
+@pytest.mark.row("S1", part="appends beside rolls")
 def test_appends_while_another_partition_rolls(benchmark: Any, places: Any) -> None:
     """One thread fills segments of 1 GiB as fast as it can; another appends records, and turns of ten batches."""
     place = places()
@@ -84,6 +86,7 @@ def test_appends_while_another_partition_rolls(benchmark: Any, places: Any) -> N
     )
 
 
+@pytest.mark.row("S18", part="appends beside deletions")
 def test_appends_while_their_own_log_deletes(benchmark: Any, places: Any) -> None:
     """One thread appends records to a log; another has retention delete sealed segments of it, 1 GiB at a time.
 
