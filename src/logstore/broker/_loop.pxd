@@ -13,6 +13,7 @@ cdef enum:
 cdef class Answer:
     cdef readonly ClientConnection connection
     cdef list _pieces             # None: the request is in progress
+    cdef bint _holds              # the connection takes no request until it is sent
     cdef int _key                 # the API key; -1: not one that is counted
     cdef int64_t _began_ns        # the turn in which the request came
     cdef int give(self, list pieces) except -1

@@ -21,6 +21,9 @@ class Answer:
     def complete(self, pieces: Iterable[bytes | FileRegion]) -> None:
         """Answer with bytes and file regions, in this order; with none, if the client waits for no answer."""
 
+    def hold(self) -> None:
+        """Take no further request of the connection until this answer is sent: a client has one at most."""
+
     @property
     def is_done(self) -> bool:
         """Whether the request is answered, or its connection closed."""

@@ -107,6 +107,12 @@ cdef class Answer:
         self.connection._loop._owe(self.connection)
         return 0
 
+    def hold(self) -> None:
+        """Take no further request of the connection until this answer is sent: a client has one at most."""
+        if not self._holds:
+            self._holds = True
+            self.connection.hold()
+
     @property
     def is_done(self) -> bool:
         """Whether the request is answered, or its connection closed."""
@@ -205,6 +211,7 @@ cdef class ClientConnection:
                 self._sent = 0
             self._loop._count_answer(answer)
             self._answers.popleft()
+            self._holds -= answer._holds
             self._piece = 0
         return 0
 

@@ -36,7 +36,7 @@ from logstore.protocol.message import Message
 class Family(NamedTuple):
     """How one API key is served."""
 
-    #: Returns the response; in the pool if it ``is_slow``, else in the loop's thread. None: it answers by itself.
+    #: Returns the response; in a pool if it ``is_slow``, else in the loop's thread. None: it answers by itself.
     respond: Callable[[Served, Request, ClientConnection], Message] | None
     min_version: int
     max_version: int
@@ -151,7 +151,9 @@ class RequestHandler:
         def then(found: bytes) -> None:
             answer.complete([found])
 
+        # Answers may be large: the next is made when the client has read this one, as with Kafka.
+        answer.hold()
         if family.is_slow:
-            served.run(connection, work, then)
+            served.administer(connection, work, then)
         else:
             then(work())

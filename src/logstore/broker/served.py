@@ -1,9 +1,9 @@
-"""What a broker serves: the store, topics by name and by id, the logs that it leads, a pool for what is slow.
+"""What a broker serves: the store, topics by name and by id, the logs that it leads, two pools for what is slow.
 
 Every family of requests reaches a log through `Served.led`, which is the one place that decides whether this node
 leads a partition: one without replicas always, one with replicas while the store's node says so. Two functions
-compare the leader epochs that a client names with those of a log. Used by the loop's thread; the pool runs what was
-handed to it.
+compare the leader epochs that a client names with those of a log. Used by the loop's thread; the pools run what was
+handed to them.
 """
 
 from __future__ import annotations
@@ -42,8 +42,10 @@ NODE = 1
 #: Items of all arrays of one request: topics, partitions, keys. An item of two bytes takes a hundred as an object,
 #: and several hundred with its answer; a request of more closes its connection. Kafka has no such bound.
 MOST_ITEMS = 65_536
-#: Threads for syncs, openings of logs and changes of topics.
+#: Threads for appends that wait, syncs and openings of logs.
 _POOL = 4
+#: Threads for the other requests: what describes or changes topics holds up no append.
+_ADMINISTRATION = 4
 
 
 def id_text(topic_id: bytes) -> str:
@@ -62,6 +64,7 @@ class Served:
         self.host = store._host
         self.loop: Loop
         self._pool = ThreadPoolExecutor(_POOL, thread_name_prefix="logstore-broker-pool")
+        self._administration = ThreadPoolExecutor(_ADMINISTRATION, thread_name_prefix="logstore-broker-requests")
         self._catalogue: Catalogue | None = None
         self._by_id: dict[str, str] = {}
         self._node = NODE
@@ -73,7 +76,8 @@ class Served:
         self.loop = loop
 
     def end(self) -> None:
-        """Wait for what the pool has begun."""
+        """Wait for what the pools have begun."""
+        self._administration.shutdown()
         self._pool.shutdown()
 
     def rights(self, client_id: str | None, connection: ClientConnection) -> Rights:
@@ -256,7 +260,21 @@ class Served:
         ``work`` turns the errors that it expects into answers. Any other is logged and closes the connection: its
         client would wait for an answer that does not come.
         """
+        self._run(self._pool, connection, work, then)
 
+    def administer(
+        self, connection: ClientConnection, work: Callable[[], R], then: Callable[[R], object]
+    ) -> None:
+        """Do as `run`, for what neither appends nor reads records: it has a pool of its own."""
+        self._run(self._administration, connection, work, then)
+
+    def _run(
+        self,
+        pool: ThreadPoolExecutor,
+        connection: ClientConnection,
+        work: Callable[[], R],
+        then: Callable[[R], object],
+    ) -> None:
         def in_pool() -> None:
             try:
                 result = work()
@@ -266,7 +284,7 @@ class Served:
                 return
             self.loop.post(lambda: then(result))
 
-        self._pool.submit(in_pool)
+        pool.submit(in_pool)
 
 
 def epoch_error(log: Log, epoch: int) -> int:
