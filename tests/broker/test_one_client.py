@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import socket
+import struct
 
-from logstore.broker import Broker
+import pytest
+
+from logstore.broker import Broker, serve
+from logstore.broker import broker as broker_module
+from logstore.broker._loop import Loop
 from logstore.protocol.frames import encode_request
 from logstore.protocol.generated.messages import (
     ApiVersionsRequest,
@@ -14,10 +21,12 @@ from logstore.protocol.generated.messages import (
     MetadataRequest,
 )
 from logstore.store import Store
+from logstore.testing import ManualClock
 from tests.broker.test_turns import VERSION, answers, produce
 from tests.broker.wire import Wire
 from tests.kit.waiting import wait_for
 
+FETCH = 1
 DESCRIBE_CONFIGS = 32
 PIPELINED = 20
 
@@ -31,9 +40,7 @@ def described(*names: str) -> DescribeConfigsRequest:
 def fetch(name: str, max_wait_ms: int, offset: int = 0, max_bytes: int = 1 << 20) -> FetchRequest:
     part = FetchRequest.FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=max_bytes)
     topic = FetchRequest.FetchTopic(topic=name, partitions=[part])
-    return FetchRequest(
-        max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=max_bytes, session_epoch=-1, topics=[topic]
-    )
+    return FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=max_bytes, session_epoch=-1, topics=[topic])
 
 
 def asked(broker: Broker, key: int) -> int:
@@ -92,3 +99,54 @@ def test_changes_of_topics_hold_up_no_producer(store: Store, broker: Broker) -> 
         for wire in wires:
             (made,) = wire.receive(CreateTopicsRequest, 7).topics
             assert made.error_code == 0
+
+
+def test_a_reader_that_has_stopped_is_closed(store: Store) -> None:
+    """Its answers pin files of segments that are deleted meanwhile."""
+    store.create_topic("flights").append(b"x" * 900_000)
+    with serve(store, "127.0.0.1:0", connections_max_idle_ms=200) as broker, Wire(broker) as wire:
+        wire.socket.sendall(encode_request(fetch("flights", 0), 12, 7, None) * 100)
+        wait_for(lambda: broker.metrics()["bytes_sendfile"])
+        wait_for(lambda: broker.metrics()["connections"] == 0)
+
+
+@pytest.mark.parametrize("asks_more", [False, True])
+@pytest.mark.parametrize("is_half", [False, True])
+def test_a_client_that_has_gone_keeps_no_place_for_its_longest_wait(
+    store: Store, is_half: bool, asks_more: bool
+) -> None:
+    store.create_topic("flights")
+    with serve(store, "127.0.0.1:0", connections_max_idle_ms=200) as broker, Wire(broker) as wire:
+        wire.send(fetch("flights", 2**31 - 1), 12)
+        if asks_more:  # from then on no request is taken
+            wire.send(MetadataRequest(topics=[]), 12)
+        wait_for(lambda: asked(broker, FETCH) == 1)
+        if is_half:
+            wire.socket.shutdown(socket.SHUT_WR)
+        else:
+            wire.socket.close()
+        wait_for(lambda: broker.metrics()["connections"] == 0)
+
+
+def test_a_slow_reader_and_a_long_wait_are_not_idle(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = ManualClock()
+    monkeypatch.setattr(broker_module, "Loop", functools.partial(Loop, clock=clock))
+    topic = store.create_topic("flights")
+    for _ in range(40):
+        topic.append(b"x" * 900_000)
+    with serve(store, "127.0.0.1:0", connections_max_idle_ms=200) as broker:
+        sent = functools.partial(lambda: broker.metrics()["bytes_sendfile"])
+        with Wire(broker) as idle, Wire(broker) as waiting, Wire(broker) as slow:
+            waiting.send(fetch("flights", 2**31 - 1, offset=40), 12)
+            slow.send(fetch("flights", 0, max_bytes=50_000_000), 12)
+            wait_for(sent)
+            clock.advance(150)
+            before, size = sent(), struct.unpack(">i", slow.socket.recv(4))[0]
+            while sent() == before:
+                size -= len(slow.socket.recv(1 << 16))
+            clock.advance(100)
+            assert idle.frame() == b""
+            while size:
+                size -= len(slow.socket.recv(min(size, 1 << 16)))
+            topic.append(b"ends the wait")
+            waiting.receive(FetchRequest, 12)

@@ -50,7 +50,9 @@ cdef class ClientConnection:
     cdef int64_t _sent            # bytes of that piece
     cdef bint _is_owed            # the loop looks at it at the end of the turn
     cdef bint _is_full            # the socket takes no more for now
-    cdef bint _has_ended          # the client sends no more; it may still read
+    cdef bint _ends               # the client sends no more; it may still read, and be read
+    cdef bint _has_ended          # and all that it has sent is read
+    cdef int64_t _used_ns         # the turn in which it was last put at the end of `_by_use`
     cdef uint32_t _events
     cdef int _holds
     cdef bint _takes_requests(self) except -1
@@ -73,7 +75,7 @@ cdef class Loop:
     cdef readonly int64_t max_frame_bytes, max_received_bytes, max_connections, max_connections_per_ip
     cdef readonly double max_idle_s               # of a connection; negative: no end
     cdef dict _per_ip                             # address -> connections
-    cdef object _by_use                           # connections, the one that was used last is the last
+    cdef object _by_use                           # connections, the one that sent or read last is the last
     cdef list _idle_timer
     cdef readonly int64_t received_bytes          # held of requests that are not whole
     cdef readonly int64_t bytes_sendfile, bytes_copied, bytes_in, requests, refused_connections
@@ -94,6 +96,7 @@ cdef class Loop:
     cdef int _settle(self) except -1
     cdef int _owe(self, ClientConnection connection) except -1
     cdef int _accept(self, object listener, object name) except -1
+    cdef int _use(self, ClientConnection connection) except -1
     cdef bint _has_space(self, object address) except -1
     cdef int _serve(self, ClientConnection connection, uint32_t events) except -1
     cdef int _close(self, ClientConnection connection) except -1

@@ -43,6 +43,7 @@ cdef extern from "<sys/epoll.h>" nogil:
     enum: EPOLLOUT
     enum: EPOLLERR
     enum: EPOLLHUP
+    enum: EPOLLRDHUP
 
 cdef extern from "<sys/uio.h>" nogil:
     struct iovec:
@@ -223,7 +224,8 @@ cdef class Loop:
     exception closes the connection. Each of ``quick`` is asked first. ``handler.closed(connection)`` is called for
     each connection that ends. ``max_frame_bytes`` is the largest frame, ``max_received_bytes`` bounds what all
     connections have sent of requests that are not whole; the connection that exceeds either is closed. So is one
-    that has sent nothing for ``max_idle_s`` and waits for no answer; negative: it stays. Connections beyond
+    that has neither sent nor read anything for ``max_idle_s``, unless it waits for an answer and may still send;
+    negative: it stays. Connections beyond
     ``max_connections`` in all, and ``max_connections_per_ip`` from one address, are closed when they are accepted.
 
     A turn is what one look at the sockets brings. Answers are sent at its end, those of one connection together.
@@ -431,7 +433,7 @@ cdef class Loop:
         for connection, used_s in list(self._by_use.items()):
             if used_s + self.max_idle_s > now_s:
                 break
-            if connection._answers:
+            if connection._answers and not (connection._is_full or connection._ends):
                 self._by_use[connection] = now_s  # it waits for us
                 self._by_use.move_to_end(connection)
             else:
@@ -477,15 +479,22 @@ cdef class Loop:
         connection._fd = socket.fileno()
         connection._waiting = b""
         connection._answers = collections.deque()
-        connection._events = EPOLLIN
+        connection._events = EPOLLIN | EPOLLRDHUP
         self._connections[connection._fd] = connection
         self.accepted_connections += 1
         self._per_ip[address] = self._per_ip.get(address, 0) + 1
-        if self.max_idle_s >= 0:
+        self._use(connection)
+        if self._idle_timer is None and self.max_idle_s >= 0:
+            self._idle_timer = self.call_later(self.max_idle_s, self._close_idle)
+        self._watch(EPOLL_CTL_ADD, connection._fd, connection._events)
+        return 0
+
+    cdef int _use(self, ClientConnection connection) except -1:
+        """Note that a connection has sent or read something."""
+        if self.max_idle_s >= 0 and connection._used_ns != self._turn_ns:
+            connection._used_ns = self._turn_ns
             self._by_use[connection] = self._clock.monotonic_s()
-            if self._idle_timer is None:
-                self._idle_timer = self.call_later(self.max_idle_s, self._close_idle)
-        self._watch(EPOLL_CTL_ADD, connection._fd, EPOLLIN)
+            self._by_use.move_to_end(connection)
         return 0
 
     def _resume(self, listener: object) -> None:
@@ -501,6 +510,9 @@ cdef class Loop:
             self._owe(connection)
         if events & EPOLLIN:
             self._receive(connection)
+        if events & EPOLLRDHUP and not connection.is_closed:
+            connection._ends = True
+            self._set_events(connection)
         return 0
 
     cdef int _close(self, ClientConnection connection) except -1:
@@ -548,12 +560,10 @@ cdef class Loop:
             return 0
         if found == 0:
             # Half closed: what was asked is still answered.
-            connection._has_ended = True
+            connection._ends = connection._has_ended = True
             self._set_events(connection)
             return 0
-        if self.max_idle_s >= 0:
-            self._by_use[connection] = self._clock.monotonic_s()
-            self._by_use.move_to_end(connection)
+        self._use(connection)
         self.bytes_in += found
         self.received_bytes += found
         connection._held_bytes += found
@@ -662,6 +672,8 @@ cdef class Loop:
             wanted = EPOLLOUT
         elif connection._takes_requests() and not connection._waiting and not connection._has_ended:
             wanted = EPOLLIN
+        if not connection._ends:
+            wanted |= EPOLLRDHUP  # an end behind what is not read now would not be seen
         if wanted != connection._events:
             connection._events = wanted
             self._watch(EPOLL_CTL_MOD, connection._fd, wanted)
@@ -725,6 +737,8 @@ cdef class Loop:
             self.bytes_sendfile += sent
         else:
             return False
+        if sent:
+            self._use(connection)
         connection._advance(sent)
         connection._is_full = sent < wanted
         return sent == wanted
