@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
+import os
 import socket
 import struct
+import threading
 
 import pytest
 
 from logstore.broker import Broker, serve
 from logstore.broker import broker as broker_module
+from logstore.broker import produce as produce_module
 from logstore.broker._loop import Loop
+from logstore.broker.fetching import fetches as fetches_module
 from logstore.protocol.frames import encode_request
 from logstore.protocol.generated.messages import (
     ApiVersionsRequest,
@@ -23,7 +28,7 @@ from logstore.protocol.generated.messages import (
 from logstore.store import Store
 from logstore.testing import ManualClock
 from tests.broker.test_turns import VERSION, answers, produce
-from tests.broker.wire import Wire
+from tests.broker.wire import Wire, wire_at
 from tests.kit.waiting import wait_for
 
 FETCH = 1
@@ -150,3 +155,75 @@ def test_a_slow_reader_and_a_long_wait_are_not_idle(store: Store, monkeypatch: p
                 size -= len(slow.socket.recv(min(size, 1 << 16)))
             topic.append(b"ends the wait")
             waiting.receive(FetchRequest, 12)
+
+
+class Failing(socket.socket):
+    """A listener whose first connection is one that the network takes away."""
+
+    code = 0
+
+    def accept(self) -> tuple[socket.socket, object]:
+        if self.code:
+            code, self.code = self.code, 0
+            raise OSError(code, os.strerror(code))
+        return super().accept()
+
+
+@pytest.mark.parametrize("code", [errno.EPERM, errno.EPROTO, errno.ENETDOWN, errno.EHOSTUNREACH, errno.EMFILE])
+def test_an_error_of_accept_ends_nothing(broker: Broker, code: int) -> None:
+    listener = Failing()
+    listener.code = code
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
+    broker._loop.post(lambda: broker._loop.listen(listener, "other"))
+    with wire_at(listener.getsockname()) as wire:
+        wire.ask(ApiVersionsRequest(), 0)
+    assert not listener.code
+    assert not broker.wait(0)
+
+
+def test_an_error_in_what_the_loop_is_told_ends_nothing(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    done = threading.Event()
+
+    def fail() -> None:
+        raise MemoryError
+
+    loop = broker._loop
+    loop.post(fail)
+    loop.post(lambda: loop.call_later(0, fail))
+    loop.post(lambda: loop.call_later(0, done.set))
+    assert done.wait(10)
+    with Wire(broker) as wire:
+        wire.ask(ApiVersionsRequest(), 0)
+    assert not broker.wait(0)
+    assert caplog.text.count("a call of the loop failed") == 2
+
+
+def test_an_error_about_one_connection_closes_that_one(
+    store: Store, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.create_topic("flights").append(b"opens the log")
+
+    def fail(*_: object) -> bytes:
+        raise MemoryError
+
+    with Wire(broker) as wire, Wire(broker) as other:
+        monkeypatch.setattr(produce_module, "encode_response", fail)
+        wire.send(produce("flights", b"no batch"), VERSION)
+        assert wire.frame() == b""
+        # A fetch that waits, when its mark moves and when its time is over.
+        monkeypatch.setattr(fetches_module, "pieces_of", fail)
+        for wait_ms in (60_000, 50):
+            with Wire(broker) as waiting:
+                begun = fetch("flights", wait_ms, offset=store["flights"].log(0).log_end_offset)
+                begun.session_epoch = 0
+                waiting.send(begun, 12)
+                if wait_ms > 50:
+                    wait_for(lambda: broker._requests._fetches._parked)
+                    store["flights"].append(b"wakes it")
+                assert waiting.frame() == b""
+        monkeypatch.setattr(broker._requests, "closed", fail)
+        with Wire(broker):
+            pass
+        other.ask(ApiVersionsRequest(), 0)
+    assert not broker.wait(0)

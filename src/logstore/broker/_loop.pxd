@@ -77,6 +77,7 @@ cdef class Loop:
     cdef dict _per_ip                             # address -> connections
     cdef object _by_use                           # connections, the one that sent or read last is the last
     cdef list _idle_timer
+    cdef ClientConnection _resumed                # of the timer that was cancelled last
     cdef readonly int64_t received_bytes          # held of requests that are not whole
     cdef readonly int64_t bytes_sendfile, bytes_copied, bytes_in, requests, refused_connections
     cdef readonly int64_t accepted_connections, failed_requests     # failed: each has closed its connection
@@ -90,6 +91,8 @@ cdef class Loop:
     cdef int _watch(self, int operation, int fd, uint32_t events) except -1
     cdef int _run_timers(self) except -2
     cdef int _take_notes(self) except -1
+    cdef int _notify(self, object notifier) except -1
+    cdef int _fail(self, ClientConnection connection) except -1
     cdef bint _gathers(self, int api_key) except -1
     cdef bint _is_taken(self, Answer answer, bytes frame) except -1
     cdef int _end_turn(self) except -1

@@ -12,6 +12,7 @@ class _Handler(Protocol):
     def request(self, answer: Answer, frame: bytes) -> None: ...
     def notified(self, notifier: Notifier) -> None: ...
     def closed(self, connection: ClientConnection) -> None: ...
+    def waits_for(self, connection: ClientConnection, notifier: Notifier) -> bool: ...
 
 @disjoint_base
 class Answer:
@@ -99,8 +100,10 @@ class Loop:
     def listen(self, listener: Socket, name: str = "") -> None:
         """Accept the connections of a listening socket, which belongs to the loop from now on. Before `run` too."""
 
-    def call_later(self, delay_s: float, call: Callable[[], object]) -> list[Any]:
-        """Make a call after some seconds; return the timer, for `cancel`."""
+    def call_later(
+        self, delay_s: float, call: Callable[[], object], connection: ClientConnection | None = None
+    ) -> list[Any]:
+        """Make a call after some seconds; return the timer, for `cancel`. An exception closes ``connection``."""
 
     def cancel(self, timer: list[Any]) -> None:
         """Have a timer's call not made."""

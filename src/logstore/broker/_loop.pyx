@@ -7,7 +7,6 @@ frame announces is compared with the limit and reserves nothing.
 """
 
 import collections
-import errno
 import heapq
 import logging
 import os
@@ -222,7 +221,9 @@ cdef class Loop:
 
     ``handler.request(answer, frame)`` is called for each frame, without its size, and answers at once or later; an
     exception closes the connection. Each of ``quick`` is asked first. ``handler.closed(connection)`` is called for
-    each connection that ends. ``max_frame_bytes`` is the largest frame, ``max_received_bytes`` bounds what all
+    each connection that ends. If ``handler.notified(notifier)`` fails, ``handler.waits_for(connection, notifier)``
+    says which connections are closed.
+    ``max_frame_bytes`` is the largest frame, ``max_received_bytes`` bounds what all
     connections have sent of requests that are not whole; the connection that exceeds either is closed. So is one
     that has neither sent nor read anything for ``max_idle_s``, unless it waits for an answer and may still send;
     negative: it stays. Connections beyond
@@ -298,16 +299,17 @@ cdef class Loop:
         self._listeners[listener.fileno()] = (listener, name)
         self._watch(EPOLL_CTL_ADD, listener.fileno(), EPOLLIN)
 
-    def call_later(self, double delay_s, call: object) -> list:
-        """Make a call after some seconds; return the timer, for `cancel`."""
+    def call_later(self, double delay_s, call: object, ClientConnection connection = None) -> list:
+        """Make a call after some seconds; return the timer, for `cancel`. An exception closes ``connection``."""
         self._timer_count += 1
-        cdef list timer = [self._clock.monotonic_s() + delay_s, self._timer_count, call]
+        cdef list timer = [self._clock.monotonic_s() + delay_s, self._timer_count, call, connection]
         heapq.heappush(self._timers, timer)
         return timer
 
     def cancel(self, list timer) -> None:
         """Have a timer's call not made."""
-        timer[2] = None
+        self._resumed = timer[3]
+        timer[2] = timer[3] = None
 
     def run(self) -> None:
         """Serve until `stop`."""
@@ -332,7 +334,10 @@ cdef class Loop:
                     fd = events[n].data.fd
                     connection = self._connections.get(fd)
                     if connection is not None:
-                        self._serve(connection, events[n].events)
+                        try:
+                            self._serve(connection, events[n].events)
+                        except Exception:
+                            self._fail(connection)
                     elif fd in self._listeners:
                         listener, name = self._listeners[fd]
                         self._accept(listener, name)
@@ -362,9 +367,12 @@ cdef class Loop:
         """Make the calls that are due; return the milliseconds until the next, -1 without one."""
         cdef double now = self._clock.monotonic_s()
         while self._timers and (self._timers[0][2] is None or self._timers[0][0] <= now):
-            call = heapq.heappop(self._timers)[2]
+            _, _, call, connection = heapq.heappop(self._timers)
             if call is not None:
-                call()
+                try:
+                    call()
+                except Exception:
+                    self._fail(connection)
         if self._calls or self._owed:
             return 0
         if not self._timers:
@@ -373,11 +381,34 @@ cdef class Loop:
 
     cdef int _take_notes(self) except -1:
         for notifier in self.group.take():
-            if notifier is self._posted:
-                while self._calls:
+            if notifier is not self._posted:
+                self._notify(notifier)
+                continue
+            while self._calls:
+                try:
                     self._calls.popleft()()
-            else:
-                self._handler.notified(notifier)
+                except Exception:
+                    self._fail(None)
+        return 0
+
+    cdef int _notify(self, object notifier) except -1:
+        self._resumed = None
+        try:
+            self._handler.notified(notifier)
+        except Exception:
+            # Of the wait that it has ended, or of those that go on.
+            self._fail(self._resumed)
+            for connection in list(self._connections.values()):
+                if self._handler.waits_for(connection, notifier):
+                    self._close(connection)
+        return 0
+
+    cdef int _fail(self, ClientConnection connection) except -1:
+        """Log the exception, and close the connection that it is about, if it is about one: others go on."""
+        self.failed_requests += 1
+        _logger.exception("a call of the loop failed: client=%s", None if connection is None else connection.peer)
+        if connection is not None:
+            self._close(connection)
         return 0
 
     cdef bint _gathers(self, int api_key) except -1:
@@ -451,9 +482,9 @@ cdef class Loop:
         except (BlockingIOError, InterruptedError, ConnectionError):
             return 0
         except OSError as error:
-            if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
-                raise
-            # The listener stays readable: the loop would spin until a descriptor is free.
+            # Without a descriptor the listener stays readable, and the loop would spin until one is free. An error
+            # of the network is one of that connection (accept(2)).
+            _logger.warning("a connection cannot be accepted: %s", error)
             self._watch(EPOLL_CTL_MOD, listener.fileno(), 0)
             self.call_later(ACCEPT_PAUSE_MS / 1000.0, lambda: self._resume(listener))
             return 0
@@ -529,7 +560,10 @@ cdef class Loop:
             del self._per_ip[address]
         del self._connections[connection._fd]
         connection.socket.close()
-        self._handler.closed(connection)
+        try:
+            self._handler.closed(connection)
+        except Exception:
+            self._fail(None)
         return 0
 
     cdef int _receive(self, ClientConnection connection) except -1:

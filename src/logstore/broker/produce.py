@@ -208,7 +208,9 @@ class Produces:
         assert acks.notifier is not None
         self._parked[acks.notifier] = acks
         self._by_connection.setdefault(acks.answer.connection, set()).add(acks)
-        acks.timer = self._served.loop.call_later(acks.timeout_s, lambda: self._end_wait(acks))
+        acks.timer = self._served.loop.call_later(
+            acks.timeout_s, lambda: self._end_wait(acks), acks.answer.connection
+        )
 
     def _unpark(self, acks: ProduceAcks) -> None:
         assert acks.notifier is not None

@@ -118,6 +118,10 @@ class RequestHandler:
         self._fetches.notified(notifier)
         self._produces.notified(notifier)
 
+    def waits_for(self, connection: ClientConnection, notifier: Notifier) -> bool:
+        """Return whether a fetch of a connection waits for a notifier."""
+        return notifier in (connection.state or ())
+
     def closed(self, connection: ClientConnection) -> None:
         """Forget what waits for a connection."""
         self._fetches.closed(connection)

@@ -275,6 +275,13 @@ class Served:
         work: Callable[[], R],
         then: Callable[[R], object],
     ) -> None:
+        def go_on(result: R) -> None:
+            try:
+                then(result)
+            except Exception:
+                _logger.exception("an answer failed: client=%s", connection.peer)
+                connection.close()
+
         def in_pool() -> None:
             try:
                 result = work()
@@ -282,7 +289,7 @@ class Served:
                 _logger.exception("a request failed in the pool: client=%s", connection.peer)
                 self.loop.post(connection.close)
                 return
-            self.loop.post(lambda: then(result))
+            self.loop.post(lambda: go_on(result))
 
         pool.submit(in_pool)
 

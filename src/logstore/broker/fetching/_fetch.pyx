@@ -169,7 +169,7 @@ cdef class FetchAnswers(QuickRequests):
         parked._fetches, parked._answer, parked._frame = self, answer, frame
         parked._notifier = Notifier(group=loop.group)
         parked._until_s = loop._clock.monotonic_s() + head.wait_ms / 1000.0
-        parked._timer = loop.call_later(head.wait_ms / 1000.0, parked.end)
+        parked._timer = loop.call_later(head.wait_ms / 1000.0, parked.end, parked._answer.connection)
         self._parked[parked._notifier] = parked
         if answer.connection.state is None:
             answer.connection.state = set()

@@ -149,7 +149,7 @@ cdef class SessionSteps:
         session._step = step
         step._steps, step._answer, step._head, step._plan = self, answer, head[0], plan
         step._until_s = loop._clock.monotonic_s() + head.wait_ms / 1000.0
-        step._timer = loop.call_later(head.wait_ms / 1000.0, step.end)
+        step._timer = loop.call_later(head.wait_ms / 1000.0, step.end, answer.connection)
         if answer.connection.state is None:
             answer.connection.state = set()
         answer.connection.state.add(session._notifier)

@@ -244,7 +244,9 @@ class Fetches:
             return
         notifier = Notifier(group=self._served.loop.group)
         wait_s = min(asked.max_wait_ms, _MAX_WAIT_MS) / 1000
-        asked.timer = self._served.loop.call_later(wait_s, lambda: self._time_out(notifier))
+        asked.timer = self._served.loop.call_later(
+            wait_s, lambda: self._time_out(notifier), asked.answer.connection
+        )
         self._parked[notifier] = asked
         connection = asked.answer.connection
         if connection.state is None:
