@@ -227,3 +227,28 @@ def test_an_error_about_one_connection_closes_that_one(
             pass
         other.ask(ApiVersionsRequest(), 0)
     assert not broker.wait(0)
+
+
+def test_the_greatest_of_unfinished_requests_is_closed(store: Store) -> None:
+    """Not that of whoever sends next."""
+    head = struct.pack(">i", 1 << 20)
+    with (
+        serve(store, "127.0.0.1:0", queued_max_request_bytes=300_000) as broker,
+        Wire(broker) as great,
+        Wire(broker) as less,
+        Wire(broker) as small,
+    ):
+        loop = broker._loop
+        great.socket.sendall(head + bytes(150_000))
+        less.socket.sendall(head + bytes(100_000))
+        wait_for(lambda: loop.received_bytes == 250_008)
+        frame = encode_request(
+            MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name="x" * 249)] * 260), 12, 7, None
+        )
+        small.socket.sendall(frame[:60_000])
+        assert great.frame() == b""
+        assert loop.received_bytes == 160_004
+        small.socket.sendall(frame[60_000:])
+        small.receive(MetadataRequest, 12)
+        less.socket.sendall(bytes(1000))
+        wait_for(lambda: loop.received_bytes == 101_004)

@@ -104,6 +104,7 @@ cdef class Loop:
     cdef int _serve(self, ClientConnection connection, uint32_t events) except -1
     cdef int _close(self, ClientConnection connection) except -1
     cdef int _receive(self, ClientConnection connection) except -1
+    cdef int _close_greatest(self) except -1
     cdef int64_t _check_size(self, ClientConnection connection, const uint8_t *data) except -2
     cdef int _take(self, ClientConnection connection, const uint8_t *data, int64_t size) except -1
     cdef int _hand_over(self, ClientConnection connection, bytes frame) except -1

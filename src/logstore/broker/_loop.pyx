@@ -223,11 +223,12 @@ cdef class Loop:
     exception closes the connection. Each of ``quick`` is asked first. ``handler.closed(connection)`` is called for
     each connection that ends. If ``handler.notified(notifier)`` fails, ``handler.waits_for(connection, notifier)``
     says which connections are closed.
-    ``max_frame_bytes`` is the largest frame, ``max_received_bytes`` bounds what all
-    connections have sent of requests that are not whole; the connection that exceeds either is closed. So is one
-    that has neither sent nor read anything for ``max_idle_s``, unless it waits for an answer and may still send;
-    negative: it stays. Connections beyond
-    ``max_connections`` in all, and ``max_connections_per_ip`` from one address, are closed when they are accepted.
+
+    ``max_frame_bytes`` is the largest frame; a connection that announces more is closed. ``max_received_bytes`` bounds
+    what all connections have sent of requests that are not whole; beyond it, the one with most of them is closed. So
+    is one that has neither sent nor read anything for ``max_idle_s``, unless it waits for an answer and may still
+    send; negative: it stays. Connections beyond ``max_connections`` in all, and ``max_connections_per_ip`` from one
+    address, are closed when they are accepted.
 
     A turn is what one look at the sockets brings. Answers are sent at its end, those of one connection together.
 
@@ -610,12 +611,23 @@ cdef class Loop:
         if found:
             connection._head_bytes = 0
             self._take(connection, self._buffer, head + found)
-        if self.received_bytes > self.max_received_bytes and not connection.is_closed and connection._held_bytes:
-            _logger.warning("connection of %s closed: %d bytes of unfinished requests are held, the limit is %d",
-                            connection.peer, self.received_bytes, self.max_received_bytes)
-            self._close(connection)
+        if self.received_bytes > self.max_received_bytes:
+            self._close_greatest()
         if not connection.is_closed:
             self._set_events(connection)
+        return 0
+
+    cdef int _close_greatest(self) except -1:
+        """Close the connection with most of the unfinished requests: not one that has just sent a little."""
+        cdef ClientConnection each, greatest = None
+        for each in self._connections.values():
+            if greatest is None or each._held_bytes > greatest._held_bytes:
+                greatest = each
+        if greatest is None:
+            return 0
+        _logger.warning("connection of %s closed: %d of %d bytes of unfinished requests are its own, the limit is %d",
+                        greatest.peer, greatest._held_bytes, self.received_bytes, self.max_received_bytes)
+        self._close(greatest)
         return 0
 
     cdef int64_t _check_size(self, ClientConnection connection, const uint8_t *data) except -2:
