@@ -252,3 +252,29 @@ def test_the_greatest_of_unfinished_requests_is_closed(store: Store) -> None:
         small.receive(MetadataRequest, 12)
         less.socket.sendall(bytes(1000))
         wait_for(lambda: loop.received_bytes == 101_004)
+
+
+def test_timers_that_are_cancelled_are_not_kept(broker: Broker) -> None:
+    """Each produce that waits for acks of replicas has one for its 30 s."""
+    loop, done = broker._loop, threading.Event()
+    called: list[int] = []
+    counts: list[int] = []
+
+    def call(n: int) -> None:
+        called.append(n)
+        if len(called) == 10:
+            done.set()
+
+    def many() -> None:
+        for n in range(10_000):
+            cancelled = loop.call_later(30, lambda: None)
+            loop.cancel(cancelled)
+            loop.cancel(cancelled)
+            if n % 1000 == 0:
+                loop.call_later(0.1 - n / 100_000, functools.partial(call, n))
+        counts.append(loop.timer_count)
+
+    loop.post(many)
+    assert done.wait(10)
+    assert counts[0] < 200
+    assert sorted(called) == list(range(0, 10_000, 1000))

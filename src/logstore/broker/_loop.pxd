@@ -71,7 +71,8 @@ cdef class Loop:
     cdef tuple _quick
     cdef dict _listeners, _connections
     cdef list _timers, _owed
-    cdef int64_t _timer_count
+    cdef int64_t _timer_count                     # made so far
+    cdef int64_t _cancelled                       # of `_timers`
     cdef readonly int64_t max_frame_bytes, max_received_bytes, max_connections, max_connections_per_ip
     cdef readonly double max_idle_s               # of a connection; negative: no end
     cdef dict _per_ip                             # address -> connections

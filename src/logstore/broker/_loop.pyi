@@ -88,6 +88,10 @@ class Loop:
     def connection_count(self) -> int:
         """The number of open connections."""
 
+    @property
+    def timer_count(self) -> int:
+        """The number of timers that are kept, with those that were cancelled and are not dropped yet."""
+
     def by_key(self) -> dict[int, tuple[int, int]]:
         """Return the requests of each API key that has come, and the nanoseconds until answers were sent."""
 

@@ -80,6 +80,7 @@ cdef enum:
     PARTS = 64                    # of answers, sent by one call
     IN_FLIGHT = 256               # requests of one connection that are not answered; more are not read
     ACCEPT_PAUSE_MS = 100         # without a descriptor for a connection
+    MOST_CANCELLED = 64           # timers that are kept until their time, or until half of all are cancelled
 
 _logger = logging.getLogger(__name__)
 
@@ -272,6 +273,11 @@ cdef class Loop:
         """The number of open connections."""
         return len(self._connections)
 
+    @property
+    def timer_count(self) -> int:
+        """The number of timers that are kept, with those that were cancelled and are not dropped yet."""
+        return len(self._timers)
+
     def by_key(self) -> dict[int, tuple[int, int]]:
         """Return the requests of each API key that has come, and the nanoseconds until answers were sent."""
         return {key: (self._requests_of[key], self._answered_ns[key]) for key in range(KEYS)
@@ -309,8 +315,16 @@ cdef class Loop:
 
     def cancel(self, list timer) -> None:
         """Have a timer's call not made."""
+        if timer[2] is None:
+            return
         self._resumed = timer[3]
         timer[2] = timer[3] = None
+        self._cancelled += 1
+        if self._cancelled > MOST_CANCELLED and 2 * self._cancelled > len(self._timers):
+            # Those of long waits would be kept for as long as the waits could have taken.
+            self._timers = [each for each in self._timers if each[2] is not None]
+            heapq.heapify(self._timers)
+            self._cancelled = 0
 
     def run(self) -> None:
         """Serve until `stop`."""
@@ -368,12 +382,15 @@ cdef class Loop:
         """Make the calls that are due; return the milliseconds until the next, -1 without one."""
         cdef double now = self._clock.monotonic_s()
         while self._timers and (self._timers[0][2] is None or self._timers[0][0] <= now):
-            _, _, call, connection = heapq.heappop(self._timers)
-            if call is not None:
-                try:
-                    call()
-                except Exception:
-                    self._fail(connection)
+            timer = heapq.heappop(self._timers)
+            call, timer[2] = timer[2], None
+            if call is None:
+                self._cancelled -= 1
+                continue
+            try:
+                call()
+            except Exception:
+                self._fail(timer[3])
         if self._calls or self._owed:
             return 0
         if not self._timers:
