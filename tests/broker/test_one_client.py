@@ -278,3 +278,19 @@ def test_timers_that_are_cancelled_are_not_kept(broker: Broker) -> None:
     assert done.wait(10)
     assert counts[0] < 200
     assert sorted(called) == list(range(0, 10_000, 1000))
+
+
+def test_what_has_not_begun_at_the_end_is_not_begun(store: Store) -> None:
+    """A broker that is told to end has ten seconds or so, and its logs to mark as clean."""
+    with contextlib.ExitStack() as stack, serve(store, "127.0.0.1:0") as broker:
+        wires = [stack.enter_context(Wire(broker)) for _ in range(20)]
+        with store._host.topics_table.unchanged():
+            for n, wire in enumerate(wires):
+                new = CreateTopicsRequest.CreatableTopic(name=f"topic-{n}", num_partitions=1, replication_factor=1)
+                wire.send(CreateTopicsRequest(topics=[new]), 7)
+            wait_for(lambda: asked(broker, 19) == len(wires))
+            ending = threading.Thread(target=broker.close)
+            ending.start()
+            wait_for(lambda: broker._served._administration._work_queue.qsize() <= 1)
+        ending.join()
+        assert len(store.topics()) <= 4

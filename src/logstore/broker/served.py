@@ -76,9 +76,9 @@ class Served:
         self.loop = loop
 
     def end(self) -> None:
-        """Wait for what the pools have begun."""
-        self._administration.shutdown()
-        self._pool.shutdown()
+        """Wait for what the pools have begun; what waits in them is not begun, and was not answered."""
+        self._administration.shutdown(cancel_futures=True)
+        self._pool.shutdown(cancel_futures=True)
 
     def rights(self, client_id: str | None, connection: ClientConnection) -> Rights:
         """Return what the client of a request may do."""
