@@ -758,6 +758,22 @@ def test_a_blocking_socket_takes_the_whole_region(tmp_path: Path, send: Callable
     assert (counts["sendfile"] > 0) == (send is FileRegion.send_to)
 
 
+@each_way
+def test_a_part_of_a_region_is_sent(tmp_path: Path, send: Callable[..., int]) -> None:
+    part, expected = large_region(tmp_path)
+    mine, peer = socket.socketpair()
+    with mine, peer:
+        for start, most in ((0, 1), (1, 60_000), (60_001, 0), (len(expected) - 5, 1 << 40), (7, 2**63 - 1)):
+            if most == 2**63 - 1:
+                mine.setblocking(False)
+                size = send(part, mine, start, most)
+                assert size > 60_000
+            else:
+                size = min(most, len(expected) - start)
+                assert send(part, mine, start, most) == size
+            assert received(peer, size) == expected[start : start + size]
+
+
 @pytest.mark.row("S12", part="one process")
 @each_way
 def test_a_socket_that_does_not_block_takes_what_it_has_space_for(tmp_path: Path, send: Callable[..., int]) -> None:

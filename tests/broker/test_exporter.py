@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import socket
 import sys
@@ -14,7 +16,7 @@ import pytest
 
 import logstore
 from logstore.broker import Broker, serve
-from logstore.broker.exporter import MetricsPage
+from logstore.broker.exporter import MetricsPage, MetricsServer
 from logstore.errors import BrokerUnreachableError, InvalidSettingError, MissingLibraryError
 from logstore.protocol.generated.messages import ApiVersionsRequest, FetchRequest, ProduceRequest
 from logstore.store import Store
@@ -219,3 +221,34 @@ def test_a_page_gives_the_interpreter_away(store: Store, watched: Broker, monkey
     monkeypatch.setattr("logstore.broker.exporter.time.sleep", given.append)
     MetricsPage(watched._served, watched._loop, watched.bootstrap).text()
     assert given.count(0) >= 70  # seven families of 500 series, every 50 series
+
+
+class WithoutDescriptors(socket.socket):
+    """A listener of a process that has none left; it stays readable."""
+
+    asked = 0
+
+    def accept(self) -> tuple[socket.socket, object]:
+        self.asked += 1
+        if self.asked <= 3:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return super().accept()
+
+
+def test_without_descriptors_the_port_is_looked_at_again_after_a_pause(
+    watched: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server of the standard library would ask again at once, for as long as there is none."""
+    pauses: list[float] = []
+    monkeypatch.setattr("logstore.broker.exporter.time.sleep", pauses.append)
+    assert watched._metrics is not None
+    listener = WithoutDescriptors()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
+    server = MetricsServer(listener, watched._metrics._page)
+    try:
+        with urllib.request.urlopen("http://{}:{}".format(*server.address), timeout=20) as found:
+            assert b"kafka_brokers" in found.read()
+    finally:
+        server.close()
+    assert [each for each in pauses if each] == [0.1] * 3

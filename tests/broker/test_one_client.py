@@ -230,7 +230,7 @@ def test_an_error_about_one_connection_closes_that_one(
 
 
 def test_the_greatest_of_unfinished_requests_is_closed(store: Store) -> None:
-    """Not that of whoever sends next."""
+    """Not the one that sends next."""
     head = struct.pack(">i", 1 << 20)
     with (
         serve(store, "127.0.0.1:0", queued_max_request_bytes=300_000) as broker,
@@ -294,3 +294,24 @@ def test_what_has_not_begun_at_the_end_is_not_begun(store: Store) -> None:
             wait_for(lambda: broker._served._administration._work_queue.qsize() <= 1)
         ending.join()
         assert len(store.topics()) <= 4
+
+
+def test_a_long_answer_is_sent_a_piece_in_each_turn(store: Store, broker: Broker) -> None:
+    topic = store.create_topic("flights")
+    for _ in range(20):
+        topic.append(b"x" * 900_000)
+    wire = Wire.__new__(Wire)
+    with Wire(broker) as other, contextlib.closing(socket.socket()) as wire.socket:
+        wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+        wire.socket.settimeout(20)
+        wire.socket.connect(broker.address)
+        other.send(fetch("flights", 0), 12)
+        other.frame()
+        calls = store._host.files.call_counts
+        before, already = calls()["sendfile"], broker.metrics()["bytes_sendfile"]
+        wire.send(fetch("flights", 0, max_bytes=50_000_000), 12)
+        wire.send(fetch("flights", 0, max_bytes=50_000_000), 12)
+        for _ in range(2):
+            assert len(wire.frame()) > 20 * 900_000
+        sent = broker.metrics()["bytes_sendfile"] - already
+        assert sent <= (calls()["sendfile"] - before) * (1 << 20)

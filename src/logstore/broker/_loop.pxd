@@ -48,6 +48,8 @@ cdef class ClientConnection:
     cdef object _answers          # in the order of the requests
     cdef Py_ssize_t _piece        # of the first answer, which is being sent
     cdef int64_t _sent            # bytes of that piece
+    cdef int64_t _sent_in         # the last turn that has sent something
+    cdef int64_t _left            # bytes that may still be sent in it
     cdef bint _is_owed            # the loop looks at it at the end of the turn
     cdef bint _is_full            # the socket takes no more for now
     cdef bint _ends               # the client sends no more; it may still read, and be read

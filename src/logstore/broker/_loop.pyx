@@ -78,6 +78,7 @@ cdef enum:
     SIZE_BYTES = 4
     FIRST_FRAME_BYTES = 1 << 20   # memory that a frame gets at first; untouched, it costs nothing
     PARTS = 64                    # of answers, sent by one call
+    TURN_BYTES = 1 << 20          # sent to one connection in a turn: a fast reader does not hold up the others
     IN_FLIGHT = 256               # requests of one connection that are not answered; more are not read
     ACCEPT_PAUSE_MS = 100         # without a descriptor for a connection
     MOST_CANCELLED = 64           # timers that are kept until their time, or until half of all are cancelled
@@ -225,13 +226,14 @@ cdef class Loop:
     each connection that ends. If ``handler.notified(notifier)`` fails, ``handler.waits_for(connection, notifier)``
     says which connections are closed.
 
-    ``max_frame_bytes`` is the largest frame; a connection that announces more is closed. ``max_received_bytes`` bounds
-    what all connections have sent of requests that are not whole; beyond it, the one with most of them is closed. So
-    is one that has neither sent nor read anything for ``max_idle_s``, unless it waits for an answer and may still
-    send; negative: it stays. Connections beyond ``max_connections`` in all, and ``max_connections_per_ip`` from one
-    address, are closed when they are accepted.
+    ``max_frame_bytes`` is the largest frame; a connection that announces more is closed. ``max_received_bytes``
+    bounds what all connections have sent of requests that are not whole; beyond it, the one with most of them is
+    closed. So is one that has neither sent nor read anything for ``max_idle_s``, unless it waits for an answer and
+    may still send; negative: it stays. Connections beyond ``max_connections`` in all, and
+    ``max_connections_per_ip`` from one address, are closed when they are accepted.
 
-    A turn is what one look at the sockets brings. Answers are sent at its end, those of one connection together.
+    A turn is what one look at the sockets brings. Answers are sent at its end, those of one connection together,
+    and of long ones a part: the rest is sent in turns that follow.
 
     Owns: the epoll descriptor, listening sockets and connections, until `run` returns.
     """
@@ -642,7 +644,7 @@ cdef class Loop:
                 greatest = each
         if greatest is None:
             return 0
-        _logger.warning("connection of %s closed: %d of %d bytes of unfinished requests are its own, the limit is %d",
+        _logger.warning("connection of %s closed: it has %d of %d bytes of unfinished requests, the limit is %d",
                         greatest.peer, greatest._held_bytes, self.received_bytes, self.max_received_bytes)
         self._close(greatest)
         return 0
@@ -746,6 +748,8 @@ cdef class Loop:
         """Send the answers whose turn has come, as far as the socket takes them."""
         if connection.is_closed or connection._is_full:
             return 0
+        if connection._sent_in != self._turn_ns:
+            connection._sent_in, connection._left = self._turn_ns, TURN_BYTES
         try:
             while self._send_next(connection):
                 pass
@@ -757,7 +761,10 @@ cdef class Loop:
         return 0
 
     cdef bint _send_next(self, ClientConnection connection) except -1:
-        """Send bytes up to the next region, of several answers together, or that region; False: no more for now."""
+        """Send bytes up to the next region, of several answers together, or that region; False: no more for now.
+
+        What is beyond the share of a turn is sent in the next one, as if the socket were full.
+        """
         cdef iovec parts[PARTS]
         cdef msghdr message
         cdef Answer answer
@@ -765,24 +772,28 @@ cdef class Loop:
         cdef object piece
         cdef Py_ssize_t at
         cdef size_t count = 0
-        cdef int64_t wanted = 0, sent, start
+        cdef int64_t wanted = 0, sent, start, size
         connection._advance(0)
+        if not connection._left:
+            connection._is_full = bool(connection._answers) and (<Answer>connection._answers[0])._pieces is not None
+            return False
         at, start = connection._piece, connection._sent
         for answer in connection._answers:
             if answer._pieces is None:
                 break
-            while at < len(answer._pieces) and count < PARTS:
+            while at < len(answer._pieces) and count < PARTS and wanted < connection._left:
                 piece = answer._pieces[at]
                 if isinstance(piece, FileRegion):
                     region = piece
                     break
-                parts[count].iov_base = PyBytes_AS_STRING(<bytes?>piece) + start
-                parts[count].iov_len = <size_t>(PyBytes_GET_SIZE(piece) - start)
-                wanted += PyBytes_GET_SIZE(piece) - start
+                size = min(PyBytes_GET_SIZE(<bytes?>piece) - start, connection._left - wanted)
+                parts[count].iov_base = PyBytes_AS_STRING(piece) + start
+                parts[count].iov_len = <size_t>size
+                wanted += size
                 start = 0
                 count += 1
                 at += 1
-            if region is not None or count == PARTS:
+            if region is not None or count == PARTS or wanted == connection._left:
                 break
             at = 0
         if count:
@@ -795,13 +806,14 @@ cdef class Loop:
             sent = max(sent, <int64_t>0)
             self.bytes_copied += sent
         elif region is not None:
-            wanted = region.size - start
-            sent = region.send_to(connection._fd, start)
+            wanted = min(region.size - start, connection._left)
+            sent = region.send_to(connection._fd, start, wanted)
             self.bytes_sendfile += sent
         else:
             return False
         if sent:
             self._use(connection)
+        connection._left -= sent
         connection._advance(sent)
         connection._is_full = sent < wanted
         return sent == wanted

@@ -32,6 +32,8 @@ _SERIES_AT_ONCE = 50
 _MOST_REQUESTS = 8
 #: How long one receive or send of a client of the page may take.
 _CLIENT_S = 5.0
+#: Before the port is looked at again, when a connection cannot be accepted.
+_ACCEPT_PAUSE_S = 0.1
 
 _Sample = tuple[tuple[str, ...], float]
 _State = tuple[tuple[str, str], ReplicatedPartition, int]
@@ -356,6 +358,14 @@ class _Server(ThreadingHTTPServer):
         self.socket = listener
         self.page = page
         self._free = threading.Semaphore(_MOST_REQUESTS)
+
+    def get_request(self) -> tuple[Any, Any]:
+        try:
+            return super().get_request()
+        except OSError:
+            # Without a descriptor the listener stays readable: the server would ask again at once.
+            time.sleep(_ACCEPT_PAUSE_S)
+            raise
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if self._free.acquire(blocking=False):

@@ -262,9 +262,7 @@ class Served:
         """
         self._run(self._pool, connection, work, then)
 
-    def administer(
-        self, connection: ClientConnection, work: Callable[[], R], then: Callable[[R], object]
-    ) -> None:
+    def administer(self, connection: ClientConnection, work: Callable[[], R], then: Callable[[R], object]) -> None:
         """Do as `run`, for what neither appends nor reads records: it has a pool of its own."""
         self._run(self._administration, connection, work, then)
 

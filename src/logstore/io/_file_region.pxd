@@ -15,4 +15,4 @@ cdef class FileRegion:
     cdef readonly int64_t next_offset
     cdef object _cut(self, int64_t found)
     cdef int _usable(self, int64_t start) except -1
-    cdef object _sent(self, int64_t start, int64_t done, int64_t status)
+    cdef object _sent(self, int64_t start, int64_t done, int64_t end, int64_t status)

@@ -31,10 +31,10 @@ class FileRegion:
     def read_into(self, out: Buffer) -> None:
         """Read the bytes into a buffer of their size. They are not checked, as with `read`."""
 
-    def send_to(self, socket: int | _HasFileno, start: int = 0) -> int:
-        """Send the bytes from ``start`` on with sendfile; returns the number sent."""
+    def send_to(self, socket: int | _HasFileno, start: int = 0, most: int = ...) -> int:
+        """Send the bytes from ``start`` on with sendfile, at most ``most`` of them; returns the number sent."""
 
-    def copy_to(self, socket: int | _HasFileno, start: int = 0) -> int:
+    def copy_to(self, socket: int | _HasFileno, start: int = 0, most: int = ...) -> int:
         """Send as `send_to` does, through a buffer: for sockets that sendfile cannot serve."""
 
     def __len__(self) -> int: ...

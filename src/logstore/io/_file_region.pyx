@@ -90,8 +90,8 @@ cdef class FileRegion:
         if got != self.size:
             raise self._cut(got)
 
-    def send_to(self, socket: int | _HasFileno, int64_t start: int = 0) -> int:
-        """Send the bytes from ``start`` on with sendfile; returns the number sent.
+    def send_to(self, socket: int | _HasFileno, int64_t start: int = 0, int64_t most: int = 2**63 - 1) -> int:
+        """Send the bytes from ``start`` on with sendfile, at most ``most`` of them; returns the number sent.
 
         A blocking socket takes all of them, a non-blocking one as many as its buffer holds (0: none now).
 
@@ -101,15 +101,16 @@ cdef class FileRegion:
         cdef int out = PyObject_AsFileDescriptor(socket)
         cdef FileOps *ops = &self.file.files.ops
         cdef Call call
-        cdef int64_t done = start, count = 0
+        cdef int64_t done = start, count = 0, end
         cdef int fd
         self._usable(start)
+        end = start + min(self.size - start, max(most, <int64_t>0))
         # A pin of its own: if another thread closed the region meanwhile, the descriptor could be another file's.
         fd = self.file.acquire()
         self.file.files.calls[OP_SENDFILE] += 1
         with nogil:
-            while done < self.size:
-                call = Call(OP_SENDFILE, fd, 0, out, NULL, NULL, NULL, self.size - done, self.position + done)
+            while done < end:
+                call = Call(OP_SENDFILE, fd, 0, out, NULL, NULL, NULL, end - done, self.position + done)
                 count = ops.make(ops.context, &call)
                 if count == -EINTR:
                     continue
@@ -117,16 +118,17 @@ cdef class FileRegion:
                     break
                 done += count
         self.file.release()
-        return self._sent(start, done, count)
+        return self._sent(start, done, end, count)
 
-    def copy_to(self, socket: int | _HasFileno, int64_t start: int = 0) -> int:
+    def copy_to(self, socket: int | _HasFileno, int64_t start: int = 0, int64_t most: int = 2**63 - 1) -> int:
         """Send as `send_to` does, through a buffer: for sockets that sendfile cannot serve."""
         cdef int out = PyObject_AsFileDescriptor(socket)
         cdef FileOps *ops = &self.file.files.ops
-        cdef int64_t done = start, count = 0, got, offered
+        cdef int64_t done = start, count = 0, got, offered, end
         cdef uint8_t *buffer
         cdef int fd
         self._usable(start)
+        end = start + min(self.size - start, max(most, <int64_t>0))
         buffer = <uint8_t *>malloc(COPY_BYTES)
         if buffer == NULL:
             raise MemoryError
@@ -137,8 +139,8 @@ cdef class FileRegion:
             raise
         self.file.files.calls[OP_PREADV] += 1
         with nogil:
-            while done < self.size:
-                got = read_upto(ops, fd, buffer, min(<int64_t>COPY_BYTES, self.size - done),
+            while done < end:
+                got = read_upto(ops, fd, buffer, min(<int64_t>COPY_BYTES, end - done),
                                 self.position + done)
                 if got <= 0:
                     count = got
@@ -157,10 +159,10 @@ cdef class FileRegion:
                     break
         self.file.release()
         free(buffer)
-        return self._sent(start, done, count)
+        return self._sent(start, done, end, count)
 
-    cdef object _sent(self, int64_t start, int64_t done, int64_t status):
-        if done == start and start < self.size:
+    cdef object _sent(self, int64_t start, int64_t done, int64_t end, int64_t status):
+        if done == start and start < end:
             if status == 0:
                 raise CorruptRecordError("the file ends inside the region", path=self.file.path,
                                          position=self.position + done)
