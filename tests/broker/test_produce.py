@@ -107,6 +107,20 @@ def test_a_refused_batch_gets_the_error_of_kafka(
     assert topic.log(0).log_end_offset == 0
 
 
+def test_zstd_is_refused_in_the_versions_before_it(store: Store, broker: Broker) -> None:
+    """Kafka protocol: a client of Produce 3 to 6 may meet no reader that knows it (KIP-110)."""
+    store.create_topic("flights")
+    packed = bytes(encode([b"one" * 100] * 10, codec=Codec.ZSTD))
+    with Wire(broker) as wire:
+        for stored in (0, 10):  # the log is not open yet, and it is
+            for version in range(3, 7):
+                for records in (packed, packed[:-1] + b"!", packed + packed):
+                    (found,) = wire.ask(_request(records), version).responses[0].partition_responses
+                    assert (found.error_code, found.base_offset) == (76, -1)
+            (found,) = wire.ask(_request(packed), 7).responses[0].partition_responses
+            assert (found.error_code, found.base_offset) == (0, stored)
+
+
 def test_an_answer_names_the_records_for_which_a_batch_is_refused(store: Store, broker: Broker) -> None:
     store.create_topic("flights", cleanup_policy="compact").append(b"first", key=b"key")
     keyless = bytes(encode([(b"key", b"1"), (None, b"2"), (b"key", b"3"), (None, b"4")], codec=Codec.GZIP))

@@ -71,7 +71,7 @@ def batch(rng: Random, base_ms: int = 1_000) -> bytes:
         (rng.choice(keys), b"v" * rng.randrange(50), base_ms + rng.randrange(9), None)
         for _ in range(rng.randrange(1, 4))
     ]
-    return bytes(encode(rows, codec=rng.choice([Codec.NONE, Codec.GZIP, Codec.LZ4])))
+    return bytes(encode(rows, codec=rng.choice([Codec.NONE, Codec.GZIP, Codec.LZ4, Codec.ZSTD])))
 
 
 def spoiled(rng: Random) -> bytes:

@@ -11,7 +11,7 @@ cimport cython
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 
 from logstore.batch._batch cimport (
-    AT_ATTRIBUTES, AT_LENGTH, AT_MAGIC, CONTROL_FLAG, HEADER_BYTES, LENGTH_END, TRANSACTIONAL_FLAG,
+    AT_ATTRIBUTES, AT_LENGTH, AT_MAGIC, CODEC_MASK, CONTROL_FLAG, HEADER_BYTES, LENGTH_END, TRANSACTIONAL_FLAG,
 )
 from logstore.batch._bytes cimport load16, load32, store32
 from logstore.broker._loop cimport Answer
@@ -39,6 +39,8 @@ cdef enum:
     UUID_BYTES = 16
     CLIENT_ID_AT = 8              # behind key, version and correlation id
     OFFERED = 32                  # batches that a log is offered at once
+    ZSTD = 4                      # a codec, and the version that it came with
+    ZSTD_SINCE = 7
 
 
 @cython.final
@@ -88,6 +90,7 @@ cdef class ProduceRequestBytes:
         cdef OfferedBatch batch
         cdef Reader r = Reader(self._frame, 2, 0, False)
         cdef int64_t topics, partitions, n, size, topic_size
+        cdef int16_t attributes
         cdef const uint8_t *topic
         self._batches = []
         self._version = <int16_t>integer(r, "version", 2)
@@ -120,8 +123,10 @@ cdef class ProduceRequestBytes:
                 if size < HEADER_BYTES:
                     return False
                 batch._data, batch._size, batch._first, batch._log_start = taken(r, size), size, -1, -1
+                attributes = load16(batch._data + AT_ATTRIBUTES)
                 if (batch._data[AT_MAGIC] != 2 or load32(batch._data + AT_LENGTH) + LENGTH_END != size
-                        or load16(batch._data + AT_ATTRIBUTES) & (TRANSACTIONAL_FLAG | CONTROL_FLAG)):
+                        or attributes & (TRANSACTIONAL_FLAG | CONTROL_FLAG)
+                        or (self._version < ZSTD_SINCE and attributes & CODEC_MASK == ZSTD)):
                     return False
                 end_struct(r)
                 self._batches.append(batch)

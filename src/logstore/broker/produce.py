@@ -29,13 +29,14 @@ from logstore.errors import (
     LogstoreError,
     ProtocolError,
     RecordError,
+    UnsupportedCodecError,
 )
 from logstore.io._notifier import Notifier
 from logstore.log import Log
 from logstore.protocol import codes
 from logstore.protocol.frames import Request, encode_response
 from logstore.protocol.generated.messages import ProduceRequest, ProduceResponse
-from logstore.records import Acks, AppendResult, TopicPartition
+from logstore.records import Acks, AppendResult, Codec, TopicPartition
 from logstore.topic_names import check_writable_by_users
 
 if TYPE_CHECKING:
@@ -49,12 +50,15 @@ _LENGTH_AT = 8
 _HEADER_BYTES = 61
 _MAGIC_AT = 16
 _ATTRIBUTES_AT = 21
+_CODEC_MASK = 0x07
 _TRANSACTIONAL = 0x10
 _TRANSACTIONAL_OR_CONTROL = 0x30
 
 #: Records that an answer names: hundreds of thousands fit into a compressed batch.
 _MOST_WRONG = 1_000
 
+#: The first version whose batches may have this codec (KIP-110): a client of an earlier one may not know it.
+_ZSTD_SINCE = 7
 #: The first version whose answers name the leader, if that is another node (KIP-951).
 _LEADERS = 10
 
@@ -376,7 +380,7 @@ def _append_all(
                 continue
             try:
                 check_writable_by_users(name)
-                answers.append(_append(served, served.led(name, each.index), each, asked.acks, acks))
+                answers.append(_append(served, served.led(name, each.index), each, acks))
             except LogstoreError as error:
                 answers.append(_failed(each.index, error.code, str(error)))
         topics.append(_of_topic(topic, answers))
@@ -384,10 +388,11 @@ def _append_all(
 
 
 def _append(
-    served: Served, log: Log, asked: ProduceRequest.PartitionProduceData, wanted: int, acks: ProduceAcks
+    served: Served, log: Log, asked: ProduceRequest.PartitionProduceData, acks: ProduceAcks
 ) -> _Answered:
+    version, _, wanted = acks.request
     batch = b"" if asked.records is None else bytes(asked.records)
-    _check_one_batch(log, batch)
+    _check_one_batch(log, batch, version)
     if wanted not in _ACKS:
         return _failed(asked.index, codes.INVALID_REQUIRED_ACKS)
     if batch[_ATTRIBUTES_AT + 1] & _TRANSACTIONAL_OR_CONTROL:
@@ -439,16 +444,19 @@ def _wrong_records(log: Log, batch: bytes) -> Iterator[tuple[int, str]]:
         return  # the batch itself is damaged: its error says so
 
 
-def _check_one_batch(log: Log, batch: bytes) -> None:
+def _check_one_batch(log: Log, batch: bytes, version: int) -> None:
     """Refuse what is not one batch of the present format; its contents are checked by the append.
 
     Raises:
         InvalidRecordError: there is no batch, an old format, or more than one batch.
+        UnsupportedCodecError: the request's version does not know the codec.
     """
     if len(batch) < _HEADER_BYTES:
         raise InvalidRecordError(f"{log.name}: a batch needs {_HEADER_BYTES} bytes, found {len(batch)}")
     if batch[_MAGIC_AT] != 2:
         raise InvalidRecordError(f"{log.name}: expected batches of magic 2, found {batch[_MAGIC_AT]}")
+    if version < _ZSTD_SINCE and batch[_ATTRIBUTES_AT + 1] & _CODEC_MASK == Codec.ZSTD:
+        raise UnsupportedCodecError(f"{log.name}: Produce {version} has no zstd; it came with version {_ZSTD_SINCE}")
     size = _LENGTH_AT + 4 + int.from_bytes(batch[_LENGTH_AT : _LENGTH_AT + 4], "big", signed=True)
     if _HEADER_BYTES <= size < len(batch):
         raise InvalidRecordError(f"{log.name}: expected one batch of {size} bytes, found {len(batch)}")
