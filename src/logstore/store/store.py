@@ -228,16 +228,36 @@ class Store(AnyStore):
                 changed.
         """
         changes = {**(settings or {}), **cast("Mapping[str, Setting]", more_settings)}
-        self._host.check_writable()
-        after = self._host.topics_table.check_alter(name, changes, self._host.disk_quota.check_alter)
-        if after.compacts and not self._host.topics_table.config_of(name).compacts and not drop_keyless:
+        return self._alter_topic(name, lambda: changes, drop_keyless=drop_keyless)
+
+    def _alter_topic(
+        self, name: str, changes: Callable[[], Mapping[str, Setting]], *, drop_keyless: bool = False
+    ) -> Mapping[str, str]:
+        """Change settings of a topic as `alter_topic`.
+
+        ``changes`` tells the changes from the settings that the topic has. It is called for a first look, and then
+        while no other caller can change the topic.
+        """
+        host = self._host
+        host.check_writable()
+        topics, given = host.topics_table, changes()
+        after = topics.check_alter(name, given, host.disk_quota.check_alter)
+        if after.compacts and not topics.config_of(name).compacts and not drop_keyless:
             # Read all keys before the catalogue is locked; `alter` checks the records that are appended meanwhile.
-            for number in range(self._host.topics_table.entry(name).partitions):
-                log = self._host.partition(name, number)
+            for number in range(topics.entry(name).partitions):
+                log = host.partition(name, number)
                 assert isinstance(log, Log), log
                 log.maintenance.check_keys()
-        altered = shielded(self._host.topics_table.alter, name, changes, drop_keyless=drop_keyless).settings
-        changed = canonical_keys(changes)
+
+        def alter() -> tuple[Mapping[str, Setting], Mapping[str, str]]:
+            with topics.unchanged():
+                now = changes()
+                if now != given:
+                    topics.check_alter(name, now, host.disk_quota.check_alter)
+                return now, topics.alter(name, now, drop_keyless=drop_keyless).settings
+
+        done, altered = shielded(alter)
+        changed = canonical_keys(done)
         warn_of_unkept({key: value for key, value in altered.items() if key in changed})
         return dict(altered)
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from logstore.broker import Broker
 from logstore.broker.families.described import of_broker, of_topic
 from logstore.config import kafka_keys
-from logstore.config.log import DEFAULTS
+from logstore.config.log import DEFAULTS, LogConfig
 from logstore.config.store import StoreConfig
 from logstore.protocol.generated.messages import (
     AlterConfigsRequest,
@@ -292,6 +293,44 @@ def test_each_resource_answers_for_itself_and_none_twice(store: Store, wire: Wir
     found: Any = wire.ask(R(resources=resources), 1)
     assert [each.error_code for each in found.responses] == [42, 3, 0, 42]
     assert (store["flights"].config.retention_ms, store["twice"].config.retention_ms) == (5, -1)
+
+
+def _change_between(
+    store: Store, broker: Broker, monkeypatch: pytest.MonkeyPatch, *change: tuple[str, int, str | None]
+) -> None:
+    """Let another client make a change while that of the next request is looked at."""
+    topics = store._host.topics_table
+    check = topics.check_alter
+
+    def check_after_another_change(*args: Any) -> LogConfig:
+        monkeypatch.setattr(topics, "check_alter", check)
+        with Wire(broker) as other:
+            assert _alter(other, *change) == (0, None)
+        return check(*args)
+
+    monkeypatch.setattr(topics, "check_alter", check_after_another_change)
+
+
+def test_an_append_adds_to_what_another_client_has_set_meanwhile(
+    store: Store, broker: Broker, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = store.create_topic("flights")
+    _change_between(store, broker, monkeypatch, ("cleanup.policy", 0, "compact"))
+    assert _alter(wire, ("cleanup.policy", 2, "delete")) == (0, None)
+    assert topic.config.cleanup_policy == "compact,delete"
+
+
+def test_the_older_request_resets_what_another_client_has_set_meanwhile(
+    store: Store, broker: Broker, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    R = AlterConfigsRequest
+    store.create_topic("flights", segment_bytes=4096)
+    _change_between(store, broker, monkeypatch, ("retention.ms", 0, "1000"))
+    kept = R.AlterConfigsResource(
+        resource_type=TOPIC, resource_name="flights", configs=[R.AlterableConfig(name="segment.ms", value="5")]
+    )
+    (found,) = wire.ask(R(resources=[kept]), 1).responses
+    assert (found.error_code, dict(store.describe_topic("flights").settings)) == (0, {"segment.ms": "5"})
 
 
 @pytest.mark.parametrize("version", range(3))

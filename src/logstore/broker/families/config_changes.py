@@ -177,17 +177,21 @@ def _change(served: Served, resource: _R, changes: Callable[[_R], _Changes], *, 
         raise _Refused("a topic without a name, for all topics, has no settings")
     name = check_name(resource.resource_name)
     check_topic_keys(names)
-    wanted = dict(changes(resource))
-    if REPLICATED in wanted:
-        now, value = served.is_replicated(name), wanted.pop(REPLICATED)
-        if now != is_true(value) and REPLICATED in names:
-            raise InvalidSettingError(
-                {REPLICATED: "is set by Node.create_topic when a topic is made, and cannot be changed"}
-            )
+
+    def wanted() -> _Changes:
+        found = dict(changes(resource))
+        if REPLICATED in found:
+            now, value = served.is_replicated(name), found.pop(REPLICATED)
+            if now != is_true(value) and REPLICATED in names:
+                raise InvalidSettingError(
+                    {REPLICATED: "is set by Node.create_topic when a topic is made, and cannot be changed"}
+                )
+        return found
+
     if validate_only:
-        served.host.topics_table.check_alter(name, wanted, served.host.disk_quota.check_alter)
+        served.host.topics_table.check_alter(name, wanted(), served.host.disk_quota.check_alter)
     else:
-        served.store.alter_topic(name, wanted)
+        served.store._alter_topic(name, wanted)
 
 
 def _changed(served: Served, topic: str, key: str, operation: int, value: str | None) -> str | None:
