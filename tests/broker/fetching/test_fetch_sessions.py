@@ -186,6 +186,40 @@ def test_places_go_to_others_when_sessions_are_idle_or_small() -> None:
     assert len(sessions) == 2
 
 
+def _many(count: int, first: int = 0) -> tuple[tuple[str, int, int], ...]:
+    return tuple((f"t{n}", 0, 0) for n in range(first, first + count))
+
+
+def test_partitions_of_all_sessions_are_bounded() -> None:
+    """They outlive the connection of their client, which may begin a thousand sessions of any size."""
+    clock = ManualClock()
+    sessions = FetchSessions(1_000, clock, most_partitions=10)
+    first, second = (sessions.plan(fetch(*_many(4)), 12) for _ in range(2))
+    assert first.session_id
+    assert second.session_id
+    none = sessions.plan(fetch(*_many(3)), 12)
+    assert (none.session_id, len(none.wanted), none.code) == (0, 3, 0)
+    assert sessions.plan(fetch(*_many(2)), 12).session_id
+    # Sessions grow by their requests too. One that has no place for it ends, and its client begins another one.
+    assert sessions.plan(fetch(*_many(3), session=first.session_id, epoch=1), 12).is_incremental
+    grown = sessions.plan(fetch(*_many(1, first=4), session=first.session_id, epoch=2), 12)
+    assert (grown.wanted, grown.session_id, grown.code) == ([], 0, 70)
+    assert sessions.plan(fetch(session=first.session_id, epoch=3), 12).code == 70
+    assert len(sessions) == 2
+    # What is forgotten, or closed, has its place back; so has what is idle.
+    forget = tuple((name, n) for name, n, _ in _many(3))
+    assert sessions.plan(fetch(session=second.session_id, epoch=1, forget=forget), 12).is_incremental
+    third = sessions.plan(fetch(*_many(7)), 12)
+    assert third.session_id
+    assert not sessions.plan(fetch(*_many(1)), 12).session_id
+    sessions.plan(fetch(session=third.session_id, epoch=-1), 12)
+    assert sessions.plan(fetch(*_many(7)), 12).session_id
+    clock.advance(1000 * (IDLE_S + 1))
+    assert sessions.plan(fetch(*_many(10)), 12).session_id
+    assert len(sessions) == 1
+    assert not sessions.plan(fetch(*_many(11)), 12).session_id
+
+
 def test_epochs_of_a_session_begin_again_at_1() -> None:
     sessions = FetchSessions(10)
     plan = sessions.plan(fetch(("a", 0, 0)), 12)

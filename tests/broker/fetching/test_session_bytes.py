@@ -12,7 +12,7 @@ import pytest
 from logstore.broker import Broker
 from logstore.broker.requests import FAMILIES, FETCH
 from logstore.protocol.frames import encode_request
-from logstore.protocol.generated.messages import FetchRequest
+from logstore.protocol.generated.messages import FetchRequest, FetchResponse
 from logstore.store import Store
 from tests.broker.fetching.twins import (
     DELETED,
@@ -167,3 +167,36 @@ def test_both_ways_go_on_alike_with_a_session(
     assert quick._requests._fetches.steps.answered > REQUESTS // 5
     assert len(quick._requests._fetches.sessions) == len(decoding._requests._fetches.sessions)
     assert counts_of(quick) == counts_of(decoding)
+
+
+@pytest.mark.parametrize("way", ["quick", "decoding"])
+def test_a_session_that_grows_too_large_ends(
+    store: Store, topics: dict[str, str], way: str, request: pytest.FixtureRequest
+) -> None:
+    broker: Broker = request.getfixturevalue(way)
+    sessions = broker._requests._fetches.sessions
+    sessions.most_partitions = 2
+
+    def ask(wire: Wire, number: int, epoch: int, *partitions: int) -> FetchResponse:
+        P = FetchRequest.FetchPartition
+        asked = [
+            P(partition=each, fetch_offset=40, last_fetched_epoch=-1, partition_max_bytes=99) for each in partitions
+        ]
+        topic = FetchRequest.FetchTopic(topic="plain", partitions=asked)
+        fetch = FetchRequest(
+            replica_id=-1, min_bytes=0, max_bytes=99, session_id=number, session_epoch=epoch, topics=[topic]
+        )
+        found = wire.ask(fetch, 12)
+        assert isinstance(found, FetchResponse)
+        return found
+
+    with Wire(broker) as wire:
+        number = ask(wire, 0, 0, 0).session_id
+        assert ask(wire, number, 1, 1).session_id == number > 0
+        found = ask(wire, number, 2, 2)
+        assert (found.error_code, found.session_id, list(found.responses)) == (70, 0, [])
+        assert len(sessions) == 0
+        # Its client begins again, and gets all that it asks for without a session.
+        found = ask(wire, 0, 0, 0, 1, 2)
+        assert (found.error_code, found.session_id) == (0, 0)
+        assert [each.partition_index for topic in found.responses for each in topic.partitions] == [0, 1, 2]

@@ -44,6 +44,7 @@ cdef class ClientFetchSession:
     cdef readonly double made_s
     cdef readonly double used_s
     cdef Notifier _notifier           # None: no step from bytes has waited yet
+    cdef Py_ssize_t _counted          # partitions, in the sum of all sessions
     cdef object _step                 # from bytes, that waits; None: there is none
     cdef object __weakref__
     cdef int disarm(self) except -1
@@ -62,8 +63,13 @@ cdef class Plan:
 
 cdef class FetchSessions:
     cdef int64_t _most
+    cdef public int64_t most_partitions  # of all sessions
+    cdef int64_t _partitions          # of all sessions
     cdef object _clock
     cdef object _rng
     cdef dict _sessions               # the one that was used last is the last
     cdef ClientFetchSession find(self, int64_t number, int64_t epoch, bint by_id)
     cdef Plan go_on(self, ClientFetchSession session)
+    cdef int _keep(self, ClientFetchSession session) except -1
+    cdef int _end(self, ClientFetchSession session) except -1
+    cdef bint _end_idle(self, double now_s) except -1

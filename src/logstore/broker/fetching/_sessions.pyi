@@ -6,6 +6,7 @@ from logstore.clock import Clock
 from logstore.protocol.generated.messages import FetchRequest
 
 IDLE_S: Final[float]
+MOST_FETCHED: Final[int]
 FIRST_EPOCH: Final[int]
 INT32_MAX: Final[int]
 
@@ -87,7 +88,10 @@ class Plan:
 class FetchSessions:
     """The sessions of one broker's clients."""
 
-    def __init__(self, most: int, clock: Clock = ..., rng: random.Random | None = None) -> None: ...
+    most_partitions: int
+    def __init__(
+        self, most: int, clock: Clock = ..., rng: random.Random | None = None, most_partitions: int = ...
+    ) -> None: ...
     def __len__(self) -> int: ...
     def plan(self, asked: FetchRequest, version: int) -> Plan:
         """Return what a request asks for; with an error code, nothing."""

@@ -19,6 +19,8 @@ from logstore.replication.fetch_messages import FIRST_EPOCH, following_epoch
 
 #: The idle time after which a session may give its place to another one, as in Kafka.
 IDLE_S = 120.0
+#: Partitions of all sessions: some 100 MiB, which outlive the connections of their clients. Kafka has no such bound.
+MOST_FETCHED = 1 << 18
 
 cdef enum:
     SESSIONS = 7                  # the version from which on there are sessions
@@ -177,11 +179,16 @@ cdef class Plan:
 cdef class FetchSessions:
     """The sessions of one broker's clients.
 
-    A session ends when its client closes it, fetches nothing more, or another one needs its place.
+    A session ends when its client closes it, fetches nothing more, or another one needs its place; and when it grows
+    and all of them have more than ``most_partitions``.
+
+    Invariant: `_partitions` is the sum of what is counted of the sessions, which is what each had after its last step.
     """
 
-    def __init__(self, int64_t most, clock: Clock = SYSTEM_CLOCK, rng: random.Random | None = None):
+    def __init__(self, int64_t most, clock: Clock = SYSTEM_CLOCK, rng: random.Random | None = None,
+                 int64_t most_partitions=MOST_FETCHED):
         self._most, self._clock, self._rng = most, clock, rng or random.Random()
+        self.most_partitions = most_partitions
         self._sessions = {}
 
     def __len__(self) -> int:
@@ -191,7 +198,9 @@ cdef class FetchSessions:
         """Return what a request asks for; with an error code, nothing."""
         cdef ClientFetchSession session
         if asked.session_epoch in (BEGIN_EPOCH, LAST_EPOCH):
-            self._sessions.pop(asked.session_id, None)
+            session = self._sessions.get(asked.session_id)
+            if session is not None:
+                self._end(session)
             wanted = _wanted(asked, version >= TOPIC_IDS)
             session = None
             if asked.session_epoch == BEGIN_EPOCH and version >= SESSIONS and wanted:
@@ -216,12 +225,15 @@ cdef class FetchSessions:
 
     cdef Plan go_on(self, ClientFetchSession session):
         """Take the next step of a session, which has what its request has changed."""
+        cdef Py_ssize_t before = session._counted, count = len(session.partitions)
         session.epoch = following_epoch(session.epoch)
         session.used_s = self._clock.monotonic_s()
-        del self._sessions[session.number]
-        if not session.partitions:
+        self._end(session)
+        if not count:
             return Plan([])
-        self._sessions[session.number] = session
+        if count > before and self._partitions + count > self.most_partitions:
+            return Plan([], code=codes.FETCH_SESSION_ID_NOT_FOUND)  # its client begins another one
+        self._keep(session)
         return Plan(session.partitions, session, True)
 
     def _begin(self, bint by_id: bool, dict wanted: dict[tuple[bytes, int], FetchedPartition]
@@ -231,22 +243,44 @@ cdef class FetchSessions:
         now_s = self._clock.monotonic_s()
         if len(self._sessions) >= self._most and not self._make_place(len(wanted), now_s):
             return None
+        while self._partitions + len(wanted) > self.most_partitions:
+            if not self._end_idle(now_s):
+                return None
         number = 0
         while number == 0 or number in self._sessions:
             number = self._rng.randrange(1, INT32_MAX)
-        session = self._sessions[number] = ClientFetchSession(number, by_id, wanted, now_s)
+        session = ClientFetchSession(number, by_id, wanted, now_s)
+        self._keep(session)
         return session
+
+    cdef int _keep(self, ClientFetchSession session) except -1:
+        session._counted = len(session.partitions)
+        self._partitions += session._counted
+        self._sessions[session.number] = session
+        return 0
+
+    cdef int _end(self, ClientFetchSession session) except -1:
+        self._partitions -= session._counted
+        del self._sessions[session.number]
+        return 0
+
+    cdef bint _end_idle(self, double now_s) except -1:
+        """End the session that was idle for longest; False if none was for long."""
+        cdef ClientFetchSession idle = next(iter(self._sessions.values()), None)
+        if idle is None or now_s - idle.used_s <= IDLE_S:
+            return False
+        self._end(idle)
+        return True
 
     def _make_place(self, Py_ssize_t size: int, double now_s: float) -> bool:
         """End the session that was idle for longest, or a smaller one that is not young."""
-        cdef ClientFetchSession idle = next(iter(self._sessions.values()), None)
-        if idle is not None and now_s - idle.used_s <= IDLE_S:
-            idle = min(self._sessions.values(), key=_size_and_birth)
-            if len(idle.partitions) >= size or now_s - idle.made_s <= IDLE_S:
-                idle = None
-        if idle is None:
+        cdef ClientFetchSession smallest
+        if self._end_idle(now_s):
+            return True
+        smallest = min(self._sessions.values(), key=_size_and_birth, default=None)
+        if smallest is None or len(smallest.partitions) >= size or now_s - smallest.made_s <= IDLE_S:
             return False
-        del self._sessions[idle.number]
+        self._end(smallest)
         return True
 
 
