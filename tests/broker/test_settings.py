@@ -17,12 +17,18 @@ from logstore.protocol.generated.messages import (
     CreateTopicsRequest,
     DescribeClusterRequest,
     DescribeClusterResponse,
+    DescribeConfigsRequest,
     MetadataRequest,
     MetadataResponse,
 )
+from logstore.records import TopicPartition
 from logstore.store import Store
+from logstore.topic_names import CONSUMER_OFFSETS
 from tests.broker.wire import Wire
 from tests.kit.waiting import wait_for
+
+#: Kafka's numbers for the source of a setting.
+STATIC_BROKER, DEFAULT = 4, 5
 
 
 def wire_to(broker: Broker, number: int) -> Wire:
@@ -121,6 +127,40 @@ def test_an_idle_connection_is_closed_and_one_that_waits_is_not(store: Store) ->
         wait_for(lambda: broker.metrics()["connections"] == 0)
     with serve(store, "127.0.0.1:0", connections_max_idle_ms=-1) as broker, Wire(broker) as wire:
         wire.ask(ApiVersionsRequest(), 0)
+
+
+@pytest.mark.row("K1", part="served by logstore")
+@pytest.mark.parametrize(
+    ("settings", "count"), [({}, 50), ({"offsets.topic.num.partitions": 1}, 1), ({"num.partitions": 3}, 50)]
+)
+def test_the_topic_of_offsets_has_kafkas_partitions_if_it_is_made_while_its_store_is_served(
+    tmp_path: Path, settings: dict[str, int], count: int
+) -> None:
+    """Asked for by a client, and by a commit: their number cannot be changed later."""
+    topic = MetadataRequest.MetadataRequestTopic(name=CONSUMER_OFFSETS)
+    key = "offsets.topic.num.partitions"
+    resource = DescribeConfigsRequest.DescribeConfigsResource(
+        resource_type=4, resource_name="1", configuration_keys=[key]
+    )
+    with logstore.open(tmp_path / "asked", settings) as store:
+        with serve(store, "127.0.0.1:0") as broker, Wire(broker) as wire:
+            (found,) = wire.ask(MetadataRequest(topics=[topic]), 12).topics
+            assert (found.error_code, found.is_internal, len(found.partitions)) == (0, True, count)
+            (described,) = wire.ask(DescribeConfigsRequest(resources=[resource]), 4).results
+            source = STATIC_BROKER if key in settings else DEFAULT
+            assert [(each.value, each.config_source) for each in described.configs] == [(str(count), source)]
+        config = store[CONSUMER_OFFSETS].config
+        assert (config.cleanup_policy, config.segment_bytes) == ("compact", 104_857_600)
+    place = TopicPartition("flights", 0)
+    for is_served in (True, False):
+        with logstore.open(tmp_path / f"served-{is_served}", settings) as store:
+            store.create_topic("flights")
+            with serve(store, "127.0.0.1:0"):
+                if is_served:
+                    store.offsets.commit("crew", {place: 0})
+            store.offsets.commit("crew", {place: 0})
+            assert store[CONSUMER_OFFSETS].partition_count == (count if is_served else 1)
+            assert list(store.offsets.committed("crew")) == [place]
 
 
 def _retention(store: Store, broker: Broker) -> list[int]:

@@ -387,9 +387,7 @@ def _append_all(
     return ProduceResponse(responses=topics)
 
 
-def _append(
-    served: Served, log: Log, asked: ProduceRequest.PartitionProduceData, acks: ProduceAcks
-) -> _Answered:
+def _append(served: Served, log: Log, asked: ProduceRequest.PartitionProduceData, acks: ProduceAcks) -> _Answered:
     version, _, wanted = acks.request
     batch = b"" if asked.records is None else bytes(asked.records)
     _check_one_batch(log, batch, version)
@@ -456,7 +454,9 @@ def _check_one_batch(log: Log, batch: bytes, version: int) -> None:
     if batch[_MAGIC_AT] != 2:
         raise InvalidRecordError(f"{log.name}: expected batches of magic 2, found {batch[_MAGIC_AT]}")
     if version < _ZSTD_SINCE and batch[_ATTRIBUTES_AT + 1] & _CODEC_MASK == Codec.ZSTD:
-        raise UnsupportedCodecError(f"{log.name}: Produce {version} has no zstd; it came with version {_ZSTD_SINCE}")
+        raise UnsupportedCodecError(
+            f"{log.name}: Produce {version} has no zstd; it came with version {_ZSTD_SINCE}"
+        )
     size = _LENGTH_AT + 4 + int.from_bytes(batch[_LENGTH_AT : _LENGTH_AT + 4], "big", signed=True)
     if _HEADER_BYTES <= size < len(batch):
         raise InvalidRecordError(f"{log.name}: expected one batch of {size} bytes, found {len(batch)}")

@@ -18,9 +18,9 @@ from logstore.accumulator.acknowledging import ReplicaSource, ReplicatedPartitio
 from logstore.broker._counts import TopicCounts
 from logstore.broker.access.authorizer import ANONYMOUS, Authorizer, ClientIdentity
 from logstore.broker.access.rights import Rights
-from logstore.config.broker import BrokerConfig
+from logstore.config.broker import SERVED_DEFAULTS, BrokerConfig
 from logstore.config.log import canonical
-from logstore.config.store import KAFKA_RETENTION_MS, ConfigLayer, warn_of_unkept
+from logstore.config.store import DEFAULTS, KAFKA_RETENTION_MS, ConfigLayer, warn_of_unkept
 from logstore.errors import LogstoreError, NotLeaderError, UnknownPartitionError, UnknownTopicError
 from logstore.log import Log
 from logstore.protocol import codes
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _logger = logging.getLogger(__name__)
-
-_AUTO_CREATE = "auto.create.topics.enable"
 
 #: The number of this node on a store without a `logstore.replication.Node`, which has its own.
 NODE = 1
@@ -74,11 +72,15 @@ class Served:
     def begin(self, loop: Loop) -> None:
         """Set the loop that calls come back to."""
         self.loop = loop
+        if not self.host.read_only:
+            self.host.offsets.new_partitions = self.settings()["offsets.topic.num.partitions"]
 
     def end(self) -> None:
         """Wait for what the pools have begun; what waits in them is not begun, and was not answered."""
         self._administration.shutdown(cancel_futures=True)
         self._pool.shutdown(cancel_futures=True)
+        if not self.host.read_only and not self.host.closed:
+            self.host.offsets.new_partitions = self.host.config.offsets_topic_num_partitions
 
     def rights(self, client_id: str | None, connection: ClientConnection) -> Rights:
         """Return what the client of a request may do."""
@@ -105,8 +107,17 @@ class Served:
 
     def makes_topics(self) -> bool:
         """Return whether a topic is made when a client asks for it; as with Kafka, unless a setting says no."""
+        return bool(self.settings()["auto.create.topics.enable"])
+
+    def settings(self) -> dict[str, bool | int]:
+        """Return the settings of the store that are other ones while it is served, unless they were given."""
         config = self.host.config
-        return config.auto_create_topics_enable or config.source(_AUTO_CREATE).origin is ConfigLayer.DEFAULT
+        found = {}
+        for key, kafkas in SERVED_DEFAULTS.items():
+            own: bool | int = getattr(config, key.replace(".", "_"))
+            is_given = config.source(key).origin is not ConfigLayer.DEFAULT or own != DEFAULTS[key]
+            found[key] = own if is_given else kafkas
+        return found
 
     def defaults(self) -> dict[str, str]:
         """Return the defaults recorded with a topic of a client: Kafka's retention, where the store has none."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 from logstore.config import kafka_keys
@@ -27,6 +28,11 @@ from logstore.records import INT32_MAX, INT64_MAX
 
 #: The name of a listener that is given as HOST:PORT.
 PLAINTEXT = "PLAINTEXT"
+#: Defaults of Kafka's for settings of a store, which it has while it is served.
+SERVED_DEFAULTS: Mapping[str, bool | int] = MappingProxyType(
+    {"auto.create.topics.enable": True, "offsets.topic.num.partitions": 50}
+)
+
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 

@@ -40,7 +40,7 @@ from logstore.groups.offsets import (
 )
 from logstore.io._interrupts import held
 from logstore.log import Log
-from logstore.records import Ack, Isolation, TopicPartition
+from logstore.records import Ack, Isolation, NewTopic, TopicPartition
 from logstore.topic_names import CONSUMER_OFFSETS
 
 _logger = logging.getLogger(__name__)
@@ -100,6 +100,8 @@ class CommittedOffsets(GroupOffsets):
         self._source = source
         self._config = StoreConfig() if config is None else config
         self._writer = writer
+        #: Of the topic, if it is made now: a broker sets Kafka's default.
+        self.new_partitions = self._config.offsets_topic_num_partitions
         self.retention_ms = self._config.offsets_retention_minutes * 60_000
         self._lock = threading.Lock()
         self._partitions: dict[int, _Partition] = {}
@@ -273,15 +275,18 @@ class CommittedOffsets(GroupOffsets):
         except UnknownTopicError:
             return 0
 
-    def _create(self) -> int:
-        # As Kafka creates it, with segments small enough to be compacted soon.
+    def topic(self) -> NewTopic:
+        """Return the topic as it is made: as Kafka makes it, with segments small enough to be compacted soon."""
         settings: dict[str, Setting] = {
             "cleanup.policy": "compact",
             "segment.bytes": self._config.offsets_topic_segment_bytes,
             "compression.type": "producer",
         }
-        count = self._config.offsets_topic_num_partitions
-        self._source.create_topic(CONSUMER_OFFSETS, count, settings, if_not_exists=True)
+        return NewTopic(CONSUMER_OFFSETS, self.new_partitions, 1, settings)
+
+    def _create(self) -> int:
+        new = self.topic()
+        self._source.create_topic(new.name, new.partitions, new.settings, if_not_exists=True)
         return self._count()
 
     def _epoch_before(self, partition: TopicPartition, commit: OffsetAndMetadata) -> int:

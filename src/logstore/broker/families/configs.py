@@ -104,7 +104,8 @@ def _of(
     problem = not_this_node(served, asked.resource_name)
     if problem:
         return problem
-    return described.of_broker(served.host.config, _facts(served, connection), keys, recorded=served.defaults())
+    facts, settings = _facts(served, connection), served.settings()
+    return described.of_broker(served.host.config, facts, keys, recorded=served.defaults(), served=settings)
 
 
 def of_topic(served: Served, name: str, keys: Sequence[str] | None = None) -> list[DescribedSetting]:

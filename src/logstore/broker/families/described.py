@@ -15,11 +15,12 @@ from typing import NamedTuple
 
 from logstore.config import kafka_keys
 from logstore.config import log as log_config
+from logstore.config.broker import SERVED_DEFAULTS
 from logstore.config.kafka_keys import KafkaKey
 from logstore.config.log import LogConfig
 from logstore.config.schema import Rule, defaults_of, fields_of, key_of, keys_of
 from logstore.config.secrets import Secret
-from logstore.config.store import KAFKA_RETENTION_MS, ConfigLayer, StoreConfig
+from logstore.config.store import DEFAULTS, KAFKA_RETENTION_MS, ConfigLayer, StoreConfig
 from logstore.records import INT32_MAX
 
 #: Kafka's numbers for the source of a value.
@@ -142,10 +143,12 @@ def of_broker(
     names: Sequence[str] | None = None,
     *,
     recorded: Mapping[str, str] = MappingProxyType({}),
+    served: Mapping[str, object] = MappingProxyType({}),
 ) -> list[DescribedSetting]:
     """Describe the settings of a broker. ``facts`` are values that the running broker has, whatever was configured.
 
-    ``recorded`` are the defaults that the topics get which clients make; the store's own go before them.
+    ``recorded`` are the defaults that the topics get which clients make; the store's own go before them. ``served``
+    are the settings that have Kafka's default while the store is served, with their values.
     All are read-only: they are those that the store was opened with.
     """
     own = {key: getattr(store, name) for key, name in _fields_of_store().items()}
@@ -158,10 +161,12 @@ def of_broker(
             value: str | None = facts[name]
             synonyms = [SettingSynonym(name, _shown(value, key), STATIC_BROKER)]
         elif name in own:
-            value = _text(own[name], key)
+            now = served.get(name, own[name])
+            default = (SERVED_DEFAULTS if name in served else DEFAULTS)[name]
+            value = _text(now, key)
             synonyms = [
                 SettingSynonym(name, _shown(_text(each, key), key), source)
-                for each, source in _values_of(name, own[name], defaults_of(StoreConfig)[name], store)
+                for each, source in _values_of(name, now, default, store)
             ]
         elif (topic_key := _topic_key_of(name)) is not None:
             to, scale = topic_key

@@ -28,7 +28,7 @@ from logstore.protocol.generated.messages import (
 )
 from logstore.records import NewTopic
 from logstore.store.catalog.topic_list import TopicEntry
-from logstore.topic_names import INTERNAL, check_name
+from logstore.topic_names import CONSUMER_OFFSETS, INTERNAL, check_name
 
 _WITH_REPLICAS = "a topic with replicas is made by Node.create_topic in a program of its cluster"
 
@@ -172,11 +172,17 @@ def _named(served: Served, name: str | None, topic_id: str, version: int, *, may
     try:
         check_name(name)
         if may_make and not served.host.has(name):
-            new = NewTopic(name, served.host.config.num_partitions, 1)
-            served.create_topic(new, if_not_exists=True)
+            served.create_topic(_new(served, name), if_not_exists=True)
         return _described(served, name, served.entry(name), version)
     except LogstoreError as error:
         return _unknown(name, error.code)
+
+
+def _new(served: Served, name: str) -> NewTopic:
+    """Return the topic that is made when a client asks for a name."""
+    if name == CONSUMER_OFFSETS:
+        return served.host.offsets.topic()
+    return NewTopic(name, served.host.config.num_partitions, 1)
 
 
 def _unknown(name: str | None, code: int, topic_id: str = "") -> _Topic:
