@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import base64
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from logstore.accumulator.acknowledging import ReplicaSource, ReplicatedPartition
@@ -124,11 +125,38 @@ class Served:
         given = self.host.config.source("retention.ms").origin is not ConfigLayer.DEFAULT
         return {} if given or self.host.config.broker_file else {"retention.ms": str(KAFKA_RETENTION_MS)}
 
-    def create_topic(self, new: NewTopic, *, if_not_exists: bool = False) -> None:
-        """Create a topic of a client; see `Store.create_topics`, and `defaults`."""
-        self.host.check_writable()
-        self.host.topics_table.create_all([new], self.defaults(), if_not_exists=if_not_exists)
-        warn_of_unkept(canonical(new.settings))
+    def create_topics(self, wanted: Iterable[NewTopic], *, if_not_exists: bool = False) -> dict[str, LogstoreError]:
+        """Create topics of clients, each for itself; see `Store.create_topics`, and `defaults`.
+
+        Those that can be made are made together. Returns the error of each other one.
+        """
+        recorded = self.defaults()
+
+        def check(new: NewTopic) -> None:
+            self.host.check_writable()
+            if not (if_not_exists and self.host.has(new.name)):
+                self.host.topics_table.check_new(new, recorded)
+
+        def create(together: Sequence[NewTopic]) -> None:
+            self.host.topics_table.create_all(together, recorded, if_not_exists=if_not_exists)
+            for each in together:
+                warn_of_unkept(canonical(each.settings))
+
+        return _each_for_itself({new.name: new for new in wanted}, check, create)
+
+    def add_partitions(self, totals: Mapping[str, int]) -> dict[str, LogstoreError]:
+        """Give topics more partitions, each for itself; see `Store.add_partitions`.
+
+        Those that can grow do so together. Returns the error of each other one.
+        """
+
+        def check(wanted: tuple[str, int]) -> None:
+            self.host.check_writable()
+            self.host.topics_table.check_grow(*wanted)
+
+        return _each_for_itself(
+            {each[0]: each for each in totals.items()}, check, lambda each: self.store._add_partitions(dict(each))
+        )
 
     @property
     def node(self) -> int:
@@ -301,6 +329,29 @@ class Served:
             self.loop.post(lambda: go_on(result))
 
         pool.submit(in_pool)
+
+
+def _each_for_itself(
+    wanted: Mapping[str, R], check: Callable[[R], object], make: Callable[[Sequence[R]], object]
+) -> dict[str, LogstoreError]:
+    """Make what passes the check together; one by one if that fails. Return the errors by name."""
+    errors: dict[str, LogstoreError] = {}
+
+    def passes(name: str, step: Callable[[], object]) -> bool:
+        try:
+            step()
+        except LogstoreError as error:
+            errors[name] = error
+        return name not in errors
+
+    sound = {name: each for name, each in wanted.items() if passes(name, partial(check, each))}
+    try:
+        if sound:
+            make(list(sound.values()))
+    except LogstoreError:
+        for name, each in sound.items():
+            passes(name, partial(make, [each]))
+    return errors
 
 
 def epoch_error(log: Log, epoch: int) -> int:

@@ -272,10 +272,14 @@ class Store(AnyStore):
             InvalidPartitionsError: the topic has as many already, ``total`` is above 10,000, or the topic belongs
                 to the store itself.
         """
-        self._host.check_writable()
-        shielded(self._host.topics_table.grow, name, total)
-        self._host.consumers.notify()
+        self._add_partitions({name: total})
         return self.topic(name)
+
+    def _add_partitions(self, totals: Mapping[str, int]) -> None:
+        """Give topics more partitions as `add_partitions`, all of them or none."""
+        self._host.check_writable()
+        shielded(self._host.topics_table.grow_all, totals)
+        self._host.consumers.notify()
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic with all its records. Durable on return; its consumers get an error.

@@ -35,18 +35,25 @@ def create_partitions(served: Served, request: Request, connection: ClientConnec
     once = [name for name, count in times.items() if count == 1]
     rights = served.rights(request.client_id, connection)
     denied = rights.denied(AclOperation.ALTER, ResourceType.TOPIC, once)
-    results = [
-        _Grown(name=topic.name, error_code=codes.INVALID_REQUEST, error_message="the topic is named twice")
+    results = {
+        topic.name: _Grown(
+            name=topic.name, error_code=codes.INVALID_REQUEST, error_message="the topic is named twice"
+        )
         if times[topic.name] > 1
         else _Grown(name=topic.name, error_code=codes.TOPIC_AUTHORIZATION_FAILED, error_message=None)
         if topic.name in denied
-        else _grown(served, topic, validate_only=asked.validate_only)
-        for topic in {each.name: each for each in asked.topics}.values()
-    ]
-    return CreatePartitionsResponse(results=results)
+        else _checked(served, topic)
+        for topic in asked.topics
+    }
+    if not asked.validate_only:
+        grows = {topic.name: topic.count for topic in asked.topics if not results[topic.name].error_code}
+        for name, error in served.add_partitions(grows).items():
+            results[name] = _Grown(name=name, error_code=error.code, error_message=str(error))
+    return CreatePartitionsResponse(results=list(results.values()))
 
 
-def _grown(served: Served, topic: CreatePartitionsRequest.CreatePartitionsTopic, *, validate_only: bool) -> _Grown:
+def _checked(served: Served, topic: CreatePartitionsRequest.CreatePartitionsTopic) -> _Grown:
+    """Return the answer for a topic that can grow, or why it cannot."""
     name, total = topic.name, topic.count
     try:
         more = total - served.host.topics_table.check_grow(name, total).partitions
@@ -64,8 +71,6 @@ def _grown(served: Served, topic: CreatePartitionsRequest.CreatePartitionsTopic,
                 error_code=codes.INVALID_REPLICA_ASSIGNMENT,
                 error_message=f"expected node {node} for each of {more} new partitions",
             )
-        if not validate_only:
-            served.store.add_partitions(name, total)
     except LogstoreError as error:
         return _Grown(name=name, error_code=error.code, error_message=str(error))
     return _Grown(name=name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 
 from logstore.broker._loop import ClientConnection
 from logstore.broker.access.authorizer import AclOperation, ResourceType
@@ -157,22 +156,23 @@ def _asked_for(
         }
         if missing and not rights.on_cluster(AclOperation.CREATE):
             denied |= rights.denied(AclOperation.CREATE, ResourceType.TOPIC, missing)
+    errors = served.create_topics((_new(served, name) for name in sorted(missing - denied)), if_not_exists=True)
     return [
         # The id of a topic is no secret, its name is.
         _unknown(None if topic_id else name, codes.TOPIC_AUTHORIZATION_FAILED, topic_id)
         if name in denied
-        else _named(served, name, topic_id, version, may_make=name in missing)
+        else _named(served, name, topic_id, version, errors.get(name or ""))
         for name, topic_id in named
     ]
 
 
-def _named(served: Served, name: str | None, topic_id: str, version: int, *, may_make: bool) -> _Topic:
+def _named(served: Served, name: str | None, topic_id: str, version: int, not_made: LogstoreError | None) -> _Topic:
     if name is None:
         return _unknown(None, codes.UNKNOWN_TOPIC_ID if topic_id else codes.INVALID_REQUEST, topic_id)
     try:
         check_name(name)
-        if may_make and not served.host.has(name):
-            served.create_topic(_new(served, name), if_not_exists=True)
+        if not_made is not None:
+            raise not_made
         return _described(served, name, served.entry(name), version)
     except LogstoreError as error:
         return _unknown(name, error.code)
@@ -200,15 +200,25 @@ def create_topics(served: Served, request: Request, connection: ClientConnection
     if not rights.on_cluster(AclOperation.CREATE):
         denied = rights.denied(AclOperation.CREATE, ResourceType.TOPIC, once)
     hidden = rights.denied(AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, once)
-    found = [
-        _refused(topic.name, codes.INVALID_REQUEST, "the topic is named twice")
+    found: dict[str, _Created | NewTopic] = {
+        topic.name: _refused(topic.name, codes.INVALID_REQUEST, "the topic is named twice")
         if times[topic.name] > 1
         else _refused(topic.name, codes.TOPIC_AUTHORIZATION_FAILED, None)
         if topic.name in denied
-        else _shown(_created(served, topic, validate_only=asked.validate_only), is_hidden=topic.name in hidden)
-        for topic in _once(asked.topics)
-    ]
-    return CreateTopicsResponse(topics=found)
+        else _wanted(served, topic)
+        for topic in asked.topics
+    }
+    wanted = [each for each in found.values() if isinstance(each, NewTopic)]
+    errors = {} if asked.validate_only else served.create_topics(wanted)
+    for new in wanted:
+        error = errors.get(new.name)
+        created = (
+            _created(served, new, validate_only=asked.validate_only)
+            if error is None
+            else _refused(new.name, error.code, str(error))
+        )
+        found[new.name] = _shown(created, is_hidden=new.name in hidden)
+    return CreateTopicsResponse(topics=[each for each in found.values() if not isinstance(each, NewTopic)])
 
 
 def _shown(created: _Created, *, is_hidden: bool) -> _Created:
@@ -220,11 +230,8 @@ def _shown(created: _Created, *, is_hidden: bool) -> _Created:
     return created
 
 
-def _once(topics: Iterable[CreateTopicsRequest.CreatableTopic]) -> Iterable[CreateTopicsRequest.CreatableTopic]:
-    return {topic.name: topic for topic in topics}.values()
-
-
-def _created(served: Served, topic: CreateTopicsRequest.CreatableTopic, *, validate_only: bool) -> _Created:
+def _wanted(served: Served, topic: CreateTopicsRequest.CreatableTopic) -> NewTopic | _Created:
+    """Return the topic to be made, or why it is refused before the store is asked."""
     name, count = topic.name, topic.num_partitions
     if topic.assignments:
         if count != -1 or topic.replication_factor != -1:
@@ -249,24 +256,31 @@ def _created(served: Served, topic: CreateTopicsRequest.CreatableTopic, *, valid
     without_value = [each.name for each in topic.configs if each.value is None]
     if without_value:
         return _refused(name, codes.INVALID_CONFIG, f"a value is missing: {', '.join(without_value)}")
-    settings, recorded = {each.name: each.value for each in topic.configs}, served.defaults()
-    total = served.host.config.num_partitions if count == -1 else count
-    new = NewTopic(name, total, 1, settings)
+    settings = {each.name: each.value for each in topic.configs if each.value is not None}
     try:
         check_topic_keys(list(settings))
-        if is_true(settings.get(REPLICATED)):
-            return _refused(name, codes.INVALID_CONFIG, f"{REPLICATED}: {_WITH_REPLICAS}")
+    except LogstoreError as error:
+        return _refused(name, error.code, str(error))
+    if is_true(settings.get(REPLICATED)):
+        return _refused(name, codes.INVALID_CONFIG, f"{REPLICATED}: {_WITH_REPLICAS}")
+    return NewTopic(name, served.host.config.num_partitions if count == -1 else count, 1, settings)
+
+
+def _created(served: Served, new: NewTopic, *, validate_only: bool) -> _Created:
+    """Return the answer for a topic that was made, or would be."""
+    name = new.name
+    try:
         if validate_only:
+            recorded = served.defaults()
             config = served.host.topics_table.check_new(new, recorded)
-            found = described.of_topic(canonical(settings), config, served.host.config, recorded=recorded)
+            found = described.of_topic(canonical(new.settings), config, served.host.config, recorded=recorded)
         else:
-            served.create_topic(new)
             found = of_topic(served, name)
         return _Created(
             name=name,
             topic_id="" if validate_only else served.host.topic_id(name),
             error_message=None,
-            num_partitions=total,
+            num_partitions=new.partitions,
             replication_factor=1,
             configs=[_told(each) for each in found],
         )

@@ -403,7 +403,8 @@ class Topics(TopicTable):
 
         Raises what `create_all` would raise, without the disk's errors.
         """
-        check_names([wanted.name], self.names(internal=True))
+        alike = self._by_look.get(look_of(wanted.name), "")
+        check_names([wanted.name], [alike] if alike in self.catalogue.topics else [])
         self._is_there(wanted, if_not_exists=False)
         return self.effective(self._announced(wanted, recorded))
 
@@ -588,31 +589,49 @@ class Topics(TopicTable):
 
     def grow(self, name: str, total: int) -> TopicEntry:
         """Give a topic more partitions. Durable on return; on an error it has the old ones."""
+        return self.grow_all({name: total})[name]
+
+    def grow_all(self, totals: Mapping[str, int]) -> dict[str, TopicEntry]:
+        """Give topics more partitions, together. Durable on return; on an error each has the old ones."""
         with held(self._lock):
-            self.make(name)
-            entry = self.check_grow(name, total)
-            self._refuse_in_the_way(name, range(entry.partitions, total))
-            self._save_locked({name: entry.replace(state=TopicState.GROWING, target=total)})
+            for name in totals:
+                self.make(name)
+            before = {name: self.check_grow(name, total) for name, total in totals.items()}
+            added = {name: range(entry.partitions, totals[name]) for name, entry in before.items()}
+            for name, numbers in added.items():
+                self._refuse_in_the_way(name, numbers)
+            growing = {
+                name: entry.replace(state=TopicState.GROWING, target=totals[name]) for name, entry in before.items()
+            }
+            self._save_locked(growing)
             try:
-                new = (TopicPartition(name, number) for number in range(entry.partitions, total))
-                layout.make_partitions(self._root, dict.fromkeys(new, entry.id))
-                grown = entry.replace(
-                    partitions=total,
-                    state=TopicState.READY,
-                    target=0,
-                    made_with=entry.made_with or entry.partitions,
+                layout.make_partitions(
+                    self._root,
+                    {TopicPartition(name, n): before[name].id for name, numbers in added.items() for n in numbers},
                 )
-                self._save_locked({name: grown})
+                grown = {
+                    name: entry.replace(
+                        partitions=totals[name],
+                        state=TopicState.READY,
+                        target=0,
+                        made_with=entry.made_with or entry.partitions,
+                    )
+                    for name, entry in before.items()
+                }
+                self._save_locked(grown)
             except BaseException:
-                self.catalogue = self.catalogue.with_topic(
-                    name, entry.replace(state=TopicState.GROWING, target=total)
-                )
+                self.catalogue = self.catalogue.with_topics(growing)
                 try:
-                    layout.remove_partitions(self._root, name, range(entry.partitions, total))
+                    for name, numbers in added.items():
+                        layout.remove_partitions(self._root, name, numbers)
                     self._root.sync()
-                    self._save_locked({name: entry.replace(state=TopicState.READY, target=0)})
+                    self._save_locked(
+                        {name: entry.replace(state=TopicState.READY, target=0) for name, entry in before.items()}
+                    )
                 except OSError as error:
-                    _logger.warning("new partitions are left half made: topic=%s error=%s", name, error)
+                    _logger.warning(
+                        "new partitions are left half made: topics=%s error=%s", ",".join(growing), error
+                    )
                 raise
             return grown
 
