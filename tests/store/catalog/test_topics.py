@@ -35,6 +35,7 @@ from logstore.errors import (
 )
 from logstore.records import NewTopic
 from logstore.store.admin.diagnosis import diagnose
+from logstore.store.catalog import layout
 from logstore.testing import FaultyFiles, ManualClock, SimDisk
 from logstore.topic_names import SINKS
 
@@ -777,3 +778,35 @@ def test_a_log_opens_with_two_listings_of_its_directory():
         disk.listed.clear()
     with logstore.Log.open("/data/t-0", files=disk, read_only=True):
         assert disk.listed == ["/data/t-0"] * 2
+
+
+@pytest.mark.parametrize("step", ["make", "done"])
+def test_topics_that_cannot_be_grown_together_all_keep_their_partitions(tmp_path, monkeypatch, step):
+    """One announcement is for all of them: the next open removes what is half made of each."""
+    totals = {"a": 3, "b": 2}
+    with logstore.open(tmp_path / "data") as store:
+        for name in totals:
+            store.create_topic(name).append(b"its directories are durable")
+        topics = store._host.topics_table
+        with monkeypatch.context() as patched:
+
+            def fail(*_: object) -> None:
+                raise StorageError("the disk refused")
+
+            def save_once(entries):
+                patched.setattr(topics, "_save_locked", fail)
+                save(entries)
+
+            save = topics._save_locked
+            if step == "make":
+                patched.setattr(layout, "make_partitions", fail)
+            else:
+                patched.setattr(topics, "_save_locked", save_once)
+            with pytest.raises(StorageError):
+                topics.grow_all(totals)
+        assert {name: topics.find(name).partitions for name in totals} == {"a": 1, "b": 1}
+    with logstore.open(tmp_path / "data") as store:
+        assert {name: store[name].partition_count for name in totals} == {"a": 1, "b": 1}
+        assert sorted(each.name for each in (tmp_path / "data").iterdir() if each.is_dir()) == ["a-0", "b-0"]
+        assert {name: entry.partitions for name, entry in store._host.topics_table.grow_all(totals).items()} == totals
+        store["a"].log(2).append([b"in a new one"])
