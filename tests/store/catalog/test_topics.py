@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import shutil
 import subprocess
@@ -780,7 +781,7 @@ def test_a_log_opens_with_two_listings_of_its_directory():
         assert disk.listed == ["/data/t-0"] * 2
 
 
-@pytest.mark.parametrize("step", ["make", "done"])
+@pytest.mark.parametrize("step", ["make", "done", "undo"])
 def test_topics_that_cannot_be_grown_together_all_keep_their_partitions(tmp_path, monkeypatch, step):
     """One announcement is for all of them: the next open removes what is half made of each."""
     totals = {"a": 3, "b": 2}
@@ -793,20 +794,23 @@ def test_topics_that_cannot_be_grown_together_all_keep_their_partitions(tmp_path
             def fail(*_: object) -> None:
                 raise StorageError("the disk refused")
 
-            def save_once(entries):
-                patched.setattr(topics, "_save_locked", fail)
+            def save_or_fail(entries):
+                number = next(count)
+                if number == 2 or (number == 3 and step == "undo"):
+                    raise StorageError("the disk refused")
                 save(entries)
 
-            save = topics._save_locked
+            save, count = topics._save_locked, itertools.count(1)
             if step == "make":
                 patched.setattr(layout, "make_partitions", fail)
             else:
-                patched.setattr(topics, "_save_locked", save_once)
+                patched.setattr(topics, "_save_locked", save_or_fail)
             with pytest.raises(StorageError):
                 topics.grow_all(totals)
         assert {name: topics.find(name).partitions for name in totals} == {"a": 1, "b": 1}
     with logstore.open(tmp_path / "data") as store:
         assert {name: store[name].partition_count for name in totals} == {"a": 1, "b": 1}
         assert sorted(each.name for each in (tmp_path / "data").iterdir() if each.is_dir()) == ["a-0", "b-0"]
-        assert {name: entry.partitions for name, entry in store._host.topics_table.grow_all(totals).items()} == totals
+        grown = store._host.topics_table.grow_all(totals)
+        assert {name: entry.partitions for name, entry in grown.items()} == totals
         store["a"].log(2).append([b"in a new one"])

@@ -19,7 +19,7 @@ from logstore.replication.fetch_messages import FIRST_EPOCH, following_epoch
 
 #: The idle time after which a session may give its place to another one, as in Kafka.
 IDLE_S = 120.0
-#: Partitions of all sessions: some 100 MiB, which outlive the connections of their clients. Kafka has no such bound.
+#: Partitions of all sessions: some 100 MiB, which outlive their clients' connections. Kafka has no such bound.
 MOST_FETCHED = 1 << 18
 
 cdef enum:
@@ -179,10 +179,10 @@ cdef class Plan:
 cdef class FetchSessions:
     """The sessions of one broker's clients.
 
-    A session ends when its client closes it, fetches nothing more, or another one needs its place; and when it grows
-    and all of them have more than ``most_partitions``.
+    A session ends when its client closes it, fetches nothing more, or another one needs its place; and when it
+    grows and all of them have more than ``most_partitions``.
 
-    Invariant: `_partitions` is the sum of what is counted of the sessions, which is what each had after its last step.
+    Invariant: `_partitions` is the sum of what is counted of the sessions: what each had after its last step.
     """
 
     def __init__(self, int64_t most, clock: Clock = SYSTEM_CLOCK, rng: random.Random | None = None,
