@@ -286,7 +286,11 @@ class Cluster:
                 self._learnt.pop(name, None)
 
     def check_partition(self, tp: TopicPartition, attempts: Attempts | None = None) -> KnownPartition:
-        """Return what is known of a partition; raise UnknownTopicError or UnknownPartitionError if there is none."""
+        """Return what is known of a partition.
+
+        Raises:
+            UnknownTopicError, UnknownPartitionError: the topic or partition does not exist.
+        """
         topic = self.topic(tp.topic, attempts)
         found = topic.partitions.get(tp.partition)
         if found is None:

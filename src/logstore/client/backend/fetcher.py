@@ -50,7 +50,7 @@ class PartitionFetcher(ABC):
         waits. Cursors of an earlier call that are not among these notify no more.
         """
 
-    def want(self, cursors: Iterable[PartitionCursor], *, is_wanted: bool) -> None:
+    def want(self, cursors: Iterable[PartitionCursor], *, is_wanted: bool) -> None:  # noqa: B027  a store needs none
         """Hear that the consumer reads these partitions from now on, or that it has paused them.
 
         What is not fetched ahead has nothing to do here.

@@ -211,7 +211,7 @@ class Readable(ABC):
                 self._end_mark(isolation).wait_while(offset, left_s)
         return self._read(offset, max_bytes, isolation)[0]
 
-    def _sought(self, offset: int, epoch: int) -> None:
+    def _sought(self, offset: int, epoch: int) -> None:  # noqa: B027  the same for all
         """Do nothing: a log keeps nothing of those who read it."""
 
     def _epoch_before(self, offset: int) -> int:

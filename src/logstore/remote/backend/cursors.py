@@ -183,7 +183,9 @@ class RemoteCursor(RemotePartition):
             self.is_wanted = True
             found, error = None, None
             if self._cut >= 0:
-                offset = self._cut  # until a read begins there: this one's caller may be interrupted before it has moved
+                offset = (
+                    self._cut
+                )  # until a read begins there: this one's caller may be interrupted before it has moved
             elif self._runs:
                 found = self._last = self._runs.popleft()
                 self.buffered -= len(found.fetched.data)
