@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import itertools
 import sys
 import threading
 
@@ -33,6 +34,7 @@ from logstore.log import ProducerStamp
 from logstore.records import Codec, Marker, TopicPartition
 from logstore.testing import ManualClock
 from logstore.topic_names import CONSUMER_OFFSETS
+from tests.kit.striking import at_line
 
 A, B = TopicPartition("flights", 0), TopicPartition("flights", 1)
 
@@ -977,3 +979,32 @@ def test_a_store_divides_no_partitions(store):
         with pytest.raises(UnsupportedOperationError, match=r"assign\(\)"):
             consumer.subscribe("flights")
         consumer.assign_topics("flights")
+
+
+def test_a_poll_that_is_interrupted_at_any_line_loses_no_record_and_hands_out_none_twice(store):
+    fill(store, 9)
+    fill(store, 9, partition=1)
+    for nth in itertools.count(1):
+        # All of the first partition, which is then read to its end, and some of the second.
+        with earliest(store, f"group-{nth}", max_poll_records=12, auto_commit_interval_ms=3_600_000) as consumer:
+            came = consumer.poll(max_records=3)
+            struck, where, records = at_line(nth, consumer.poll)
+            came += records or []
+            while records := consumer.poll():
+                came += records
+            for number in range(2):
+                offsets = [record.offset for record in came if record.partition == number]
+                assert offsets == list(range(9)), where
+        if not struck:
+            return
+
+
+def test_a_commit_after_an_interrupted_poll_counts_no_record_that_was_never_returned(store):
+    fill(store, 9)
+    for nth in itertools.count(1):
+        with earliest(store, f"group-{nth}", auto_commit_interval_ms=3_600_000) as consumer:
+            consumer.poll(max_records=3)
+            struck, where, _ = at_line(nth, consumer.poll)
+            if not struck:
+                return
+            assert consumer.commit()[A].offset == 3, where

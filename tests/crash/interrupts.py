@@ -36,9 +36,9 @@ from logstore.log.directory.next_segment import name_after
 from logstore.testing import FaultyFiles
 from tests.kit.inside import failure_of, is_closed
 from tests.kit.logs import at
+from tests.kit.striking import PACKAGE, Lines, at_line
 from tests.kit.waiting import wait_for
 
-PACKAGE = str(Path(logstore.__file__).parent)
 PATIENCE_S = 300
 THREADS = 7
 
@@ -88,40 +88,6 @@ def beside(act: Callable[[], Any]) -> Any:
 
 
 # --- one interrupt, at each line ----------------------------------------------------------------
-
-
-class Lines:
-    """Raises at the nth line of the package that the main thread runs."""
-
-    def __init__(self, nth: int) -> None:
-        self.left = nth
-        self.where = ""
-
-    def __call__(self, frame: FrameType, event: str, arg: object) -> Any:
-        if not frame.f_code.co_filename.startswith(PACKAGE) or frame.f_code.co_name == "__del__":
-            # An error in a `__del__` reaches no caller.
-            return None
-        if event == "line":
-            self.left -= 1
-            if self.left == 0:
-                self.where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
-                sys.settrace(None)
-                raise KeyboardInterrupt
-        return self
-
-
-def at_line(nth: int, act: Callable[[], Any]) -> tuple[bool, str, Any]:
-    """Whether ``act`` was interrupted at its nth line, where that was, and what it returned if not."""
-    lines = Lines(nth)
-    result = None
-    sys.settrace(lines)
-    try:
-        result = act()
-    except KeyboardInterrupt:
-        return True, lines.where, None
-    finally:
-        sys.settrace(None)
-    return False, lines.where, result
 
 
 class LogCase:

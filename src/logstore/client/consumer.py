@@ -348,17 +348,26 @@ class Consumer:
         """
         limit = check_limit(self._config.max_poll_records if max_records is None else max_records)
         deadline = self._clock.deadline_s(timeout_s)
-        with self._use_alone():
-            self._check_reads()
-            self._commits.settle()
-            while True:
-                self._check_woken()
-                self._look_for_partitions()
-                records = self._take(limit)
-                if records or not self._wait(deadline):
-                    return records
+        taken: list[tuple[PartitionPosition, int]] = []
+        try:
+            with self._use_alone():
+                self._check_reads()
+                self._commits.settle()
+                while True:
+                    self._check_woken()
+                    self._look_for_partitions()
+                    taken.clear()
+                    records = self._take(limit, taken)
+                    if records or not self._wait(deadline):
+                        return records
+        except BaseException:
+            # An interrupt, up to the return: the list is lost, and the positions are behind its records.
+            if taken:
+                shielded(_take_back, taken)
+            raise
 
-    def _take(self, limit: int) -> list[Record]:
+    def _take(self, limit: int, taken: list[tuple[PartitionPosition, int]]) -> list[Record]:
+        """Return the next records; add the positions to ``taken`` before they move."""
         records: list[Record] = []
         for partition in self._in_turn():
             try:
@@ -366,6 +375,7 @@ class Consumer:
                     run = self._rules.run_of(partition, self._read_bytes())
                     if run is None:
                         break
+                    taken.append((partition, run.position))
                     records.extend(run.allow(limit - len(records)))
             except LogstoreError:
                 # Records of other partitions are past their positions, so they are returned before the error.
@@ -727,6 +737,11 @@ FORMER: dict[str, tuple[str, str | Callable[..., Any]]] = {
     "was_added": ("Store.describe_topic", "_subscription.was_added"),
 }
 keep_names("Consumer", FORMER)(Consumer)
+
+
+def _take_back(taken: list[tuple[PartitionPosition, int]]) -> None:
+    for partition, offset in taken:
+        partition.take_back(offset)
 
 
 def _used_in_callback() -> ConcurrentUseError:

@@ -63,6 +63,16 @@ class PartitionPosition:
         # Last: an interrupt before it leaves a cut that is told again, one behind it would lose the cut.
         self.cursor._sought(offset, epoch)
 
+    def take_back(self, offset: int) -> None:
+        """Hand out the records from ``offset`` on once more: their reader did not get them.
+
+        The cursor is not told: if the log was cut meanwhile, the next read still has to go back further.
+        """
+        self.stop()
+        offset = min(offset, self.position)
+        self.run = None
+        self.offset = self.done = offset
+
 
 class PositionRules:
     """The rules by which the partitions of one consumer are read. Stateless otherwise."""

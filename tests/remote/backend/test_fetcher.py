@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import random
 import signal
@@ -34,6 +35,7 @@ from logstore.remote.backend.backend import RemoteBackend
 from logstore.remote.client import Client
 from logstore.remote.metadata.bootstrap import BOOTSTRAP_NODE
 from logstore.remote.network.loop import NetworkThread
+from tests.kit.striking import at_line
 from tests.kit.waiting import wait_for
 from tests.remote.fake_cluster import ALL, FakeCluster, cut, disconnect, dribble, garbage, silence
 
@@ -805,3 +807,24 @@ def test_an_interrupt_ends_a_poll_and_nothing_else(cluster):
         with cluster.lock:
             cluster.partition(FLIGHTS).add([b"after"])
         assert reader.take(1) == [b"after"]
+
+
+def test_a_poll_that_is_interrupted_at_any_line_loses_no_record_and_hands_out_none_twice(cluster):
+    for number in range(2):
+        for batch in range(3):
+            cluster.topics["flights"].partitions[number].add([b"%d" % n for n in range(batch * 3, batch * 3 + 3)])
+    with Reader(cluster, fetch_max_wait_ms=5) as reader:
+        consumer = reader.consumer
+        consumer.assign([FLIGHTS, ("flights", 1)])
+        for nth in itertools.count(1):
+            consumer.seek_to_beginning()
+            came = [consumer.poll(30, max_records=1)[0]]
+            struck, where, records = at_line(nth, lambda: consumer.poll(30, max_records=12))
+            came += records or []
+            while len(came) < 18:
+                came += consumer.poll(5) or pytest.fail(f"lost at {where}")
+            for number in range(2):
+                offsets = [record.offset for record in came if record.partition == number]
+                assert offsets == list(range(9)), where
+            if not struck:
+                return
