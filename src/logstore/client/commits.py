@@ -173,10 +173,10 @@ class Commits:
             TopicPartition(*name): each if isinstance(each, OffsetAndMetadata) else OffsetAndMetadata(each)
             for name, each in offsets.items()
         }
-        made = {name: self._of_its_topic(name, each) for name, each in given.items()}
+        made = {name: self._with_epoch(name, self._of_its_topic(name, each)) for name, each in given.items()}
         if wait:
             self._commit(group, made, ack)
-            self._note(given)
+            self._note(made)
         else:
             self._queue.put(_Commit(made, ack, on_commit))
         for name, each in given.items():
@@ -225,7 +225,7 @@ class Commits:
         for name, each in stored.items():
             partition = self._subscription.partitions.get(name)
             if partition is not None:
-                partition.stored = each.offset
+                partition.stored, partition.stored_epoch = each.offset, each.leader_epoch
 
     def stored(self, names: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the committed offset of the group in each partition; None if there is none."""
@@ -287,7 +287,7 @@ class Commits:
     def _commit_processed(self) -> None:
         self.drain()
         news = {
-            each.name: OffsetAndMetadata(each.done, topic_id=each.topic_id)
+            each.name: self._with_epoch(each.name, OffsetAndMetadata(each.done, topic_id=each.topic_id))
             for each in self._subscription.turns
             if each.done >= 0 and each.done != each.stored and not self._is_another_topic(each)
         }
@@ -300,8 +300,7 @@ class Commits:
                 # The group divides its partitions, or has done so without this consumer: read again.
                 _logger.warning("not committed: group=%s error=%s", self.group, error)
                 return
-            for name, commit in news.items():
-                self._subscription.partitions[name].stored = commit.offset
+            self._note(news)
 
     def _commit(
         self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], ack: Ack | str | None
@@ -337,6 +336,20 @@ class Commits:
             return given
         self._subscription.rules.check_exists(partition)
         return given._replace(topic_id=partition.topic_id)
+
+    def _with_epoch(self, name: TopicPartition, given: OffsetAndMetadata) -> OffsetAndMetadata:
+        """Return the commit with the epoch of the record before it, as far as the consumer of a cluster knows it.
+
+        A group that resumes learns from it that records were replaced meanwhile (KIP-320). A store finds the epoch
+        in its log.
+        """
+        partition = self._subscription.partitions.get(name)
+        if partition is None or given.leader_epoch >= 0 or not self._backend.is_remote:
+            return given
+        epoch = partition.cursor._epoch_before(given.offset)
+        if epoch < 0 and given.offset == partition.stored:
+            epoch = partition.stored_epoch
+        return given._replace(leader_epoch=epoch)
 
     def _is_another_topic(self, partition: PartitionPosition) -> bool:
         """Return whether the partition's topic was deleted; a topic of the same name may exist again."""

@@ -26,11 +26,23 @@ class PartitionPosition:
 
     ``offset`` is where the next read begins, -1 until that is known; while there is a ``run``, its own
     position counts. Records below ``done`` are processed, as far as is known; ``stored`` is
-    the offset committed last. ``added``: the partition was added after the consumer had begun
+    the offset committed last, with its epoch. ``added``: the partition was added after the consumer had begun
     to read the whole topic.
     """
 
-    __slots__ = ("added", "cursor", "done", "end", "name", "offset", "paused", "run", "stored", "topic_id")
+    __slots__ = (
+        "added",
+        "cursor",
+        "done",
+        "end",
+        "name",
+        "offset",
+        "paused",
+        "run",
+        "stored",
+        "stored_epoch",
+        "topic_id",
+    )
 
     def __init__(
         self, name: TopicPartition, cursor: PartitionCursor, topic_id: str, *, added: bool = False
@@ -39,7 +51,7 @@ class PartitionPosition:
         self.added = added
         self.cursor = cursor
         self.topic_id = topic_id
-        self.offset = self.done = self.stored = -1
+        self.offset = self.done = self.stored = self.stored_epoch = -1
         self.run: RecordIterator | None = None
         self.paused = False
         #: The end of what can be handed out now, if it moves by itself; set once the position has come to it.
@@ -164,7 +176,7 @@ class PositionRules:
         for one, (offset, *_) in found.items():
             epoch = epochs.get(one.name, -1)
             one.go_to(resume_offset(one.cursor, offset, epoch, ends.get(one.name)), epoch)
-            one.stored = offset
+            one.stored, one.stored_epoch = offset, epoch
 
     def _added_among(self, partitions: list[PartitionPosition]) -> list[PartitionPosition]:
         """Return those that were added to a topic that the consumer, or its group, already reads."""

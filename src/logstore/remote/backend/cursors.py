@@ -221,9 +221,11 @@ class RemoteCursor(RemotePartition):
         return self._mark
 
     def _epoch_before(self, offset: int) -> int:
-        """Return the epoch of a record that was handed out last; -1 for any other."""
+        """Return the epoch of a record of the run that was handed out last, or before it; -1 for any other."""
         if self._last is None:
             return -1
+        if offset == self._last.start_offset:
+            return self._last.epoch_before
         data, at = self._last.fetched.data, 0
         while at + _LAST_DELTA_AT + _LAST_DELTA.size <= len(data):
             base, length, epoch = _HEADER.unpack_from(data, at)

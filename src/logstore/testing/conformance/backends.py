@@ -378,6 +378,41 @@ class BackendConformance:
                 _polled(consumer, 2)
             assert scene.backend.offsets.committed("crew")[name].offset == 4
 
+    def test_a_commit_of_a_consumer_has_the_epoch_of_the_record_before_it(self) -> None:
+        """Without it, a group does not notice that records were replaced while it was away."""
+        name = TopicPartition("flights", 0)
+        with self.under_test() as scene:
+            scene.create("flights")
+            scene.append(name, [b"0", b"1"])
+            scene.append(name, [b"2", b"3"])
+            offsets = scene.backend.offsets
+            with self._reading(scene, name) as reading:
+                reading.next(name, 0)
+                epoch = reading.cursors[name]._epoch_before(1)
+
+            def found() -> tuple[int, int]:
+                stored = offsets.committed("crew")[name]
+                return stored.offset, stored.leader_epoch
+
+            with self._consumer(scene, group_id="crew", enable_auto_commit=False) as consumer:
+                consumer.assign([name])
+                for offset in range(1, 5):
+                    _polled(consumer, 1, limit=1)
+                    consumer.commit(wait=offset % 2 == 0)
+                    consumer.commit()
+                    assert found() == (offset, epoch)
+                consumer.commit({name: 3})
+                assert found() == (3, epoch)
+            with self._consumer(scene, group_id="crew", enable_auto_commit=False) as consumer:
+                consumer.assign([name])
+                assert consumer.position(name) == 3
+                consumer.commit()  # of what it has found, without a record
+                assert found() == (3, epoch)
+            with self._consumer(scene, group_id="crew") as consumer:
+                consumer.assign([name])
+                _polled(consumer, 1, limit=1)
+            assert found() == (4, epoch)
+
     def test_commits_that_are_not_waited_for_are_made_in_their_order(self) -> None:
         with self.under_test() as scene:
             scene.create("flights")
