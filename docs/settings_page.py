@@ -85,7 +85,7 @@ def _members(meanings: Mapping[str, str]) -> list[str]:
     """Return the section on consumers of a cluster: what they have besides those of a store."""
     known = {key_of(spec) for spec in fields_of(ConsumerConfig)}
     rows = [_line(spec, meanings) for spec in fields_of(ClusterConsumerConfig) if key_of(spec) not in known]
-    head = ["## Members of groups of a cluster", "", "Of a consumer over brokers, besides those of consumers.", ""]
+    head = ["## Consumers of a cluster", "", "Of a consumer over brokers, besides those of consumers.", ""]
     return [*head, "| key | default | allowed | meaning |", "|---|---|---|---|", *rows, ""]
 
 

@@ -772,8 +772,13 @@ def open_consumer(
 ) -> Consumer:
     """Open a consumer with settings from several places; ``group`` is short for ``group.id``."""
     kind = backend.consumer_config
-    if isinstance(config, ConsumerConfig) and not isinstance(config, kind):
+    if isinstance(config, ConsumerConfig):
         config = config.changed()
+    if config is None or isinstance(config, Mapping):
+        given = config or {}
+        names = {key.replace(".", "_") for key in given}
+        below = {name: value for name, value in backend.consumer_defaults.items() if name not in names}
+        config = {**below, **given}
     settings = kind.of(config, **more_settings)
     if group is not None:
         if settings.group_id not in ("", check_group(group)):

@@ -113,6 +113,12 @@ class AnyTopic(ABC):
     def delete_records(self, before: Mapping[int, int]) -> dict[int, int]:
         """Delete the records below an offset, by partition; -1 stands for all that consumers may see."""
 
+    #: The isolation of a read or scan that names none.
+    _isolation = _UNCOMMITTED
+
+    def _chosen(self, isolation: Isolation | str | None) -> Isolation:
+        return self._isolation if isolation is None else Isolation(isolation)
+
     def _scanned(self, partitions: Iterable[int] | None, isolation: Isolation) -> Mapping[int, Partition]:
         """Return all partitions by number, for a scan of the given ones; each is opened when it is asked for."""
         from logstore.client.scan.topic_scan import PartitionsOf
@@ -179,7 +185,7 @@ class AnyTopic(ABC):
         offset: int | None = None,
         *,
         max_bytes: int = DEFAULT_READ_BYTES,
-        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+        isolation: Isolation | str | None = None,
         timeout_s: float = 0.0,
     ) -> Batches:
         """Return record batches of one partition from ``offset``, by default its log start; see `Log.read`.
@@ -193,11 +199,9 @@ class AnyTopic(ABC):
         """
         found = self._partition(partition)
         start = found.log_start_offset if offset is None else offset
-        return found.read(start, max_bytes=max_bytes, isolation=Isolation(isolation), timeout_s=timeout_s)
+        return found.read(start, max_bytes=max_bytes, isolation=self._chosen(isolation), timeout_s=timeout_s)
 
-    def record_at(
-        self, partition: int, offset: int, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED
-    ) -> Record | None:
+    def record_at(self, partition: int, offset: int, *, isolation: Isolation | str | None = None) -> Record | None:
         """Return the record of one partition at one offset, or None if there is none; see `Log.record_at`.
 
         Raises:
@@ -205,17 +209,20 @@ class AnyTopic(ABC):
             CorruptRecordError: the stored batch is damaged; names file and position.
             UnknownTopicError, UnknownPartitionError: the topic or partition does not exist.
         """
-        if isolation is not _UNCOMMITTED:
+        if isolation is None:
+            isolation = self._isolation
+        elif isolation is not _UNCOMMITTED:
             isolation = Isolation(isolation)
         return self._partition(partition).record_at(offset, isolation=isolation)
 
     def offset_for_time(
-        self, timestamp: When, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED
+        self, timestamp: When, *, isolation: Isolation | str | None = None
     ) -> dict[int, TimestampOffset | None]:
         """Return each partition's first record that is at least so new, or None; see `Log.offset_for_time`."""
         moment = moment_of(timestamp, self._clock)
+        chosen = self._chosen(isolation)
         return {
-            number: self._partition(number).offset_for_time(moment, isolation=Isolation(isolation))
+            number: self._partition(number).offset_for_time(moment, isolation=chosen)
             for number in range(self.partition_count)
         }
 
@@ -229,7 +236,7 @@ class AnyTopic(ABC):
         until: When | None = None,
         limit: int | None = None,
         columns: Sequence[str] | None = None,
-        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+        isolation: Isolation | str | None = None,
         value_schema: ValueSchema | None = None,
         on_error: str = "raise",
         views: bool = False,
@@ -253,9 +260,10 @@ class AnyTopic(ABC):
         if partitions is not None:
             partitions = [partitions] if isinstance(partitions, int) else list(partitions)
         read_bytes, at_once = self._reads(max_bytes)
+        isolation = self._chosen(isolation)
         return TopicScan(
             self.name,
-            self._scanned(partitions, Isolation(isolation)),
+            self._scanned(partitions, isolation),
             partitions=partitions,
             start=start,
             end=end,

@@ -182,9 +182,10 @@ _KAFKAS_ASSIGNORS = "org.apache.kafka.clients.consumer."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterConsumerConfig(ConsumerConfig):
-    """Settings of one consumer of a cluster: those of any consumer, and of its membership in a group.
+    """Settings of one consumer of a cluster: of any consumer, of its fetches, and of its membership in a group.
 
-    What belongs to connections is said to the client, and has no effect here.
+    What belongs to connections is said to the client, and has no effect here. What a consumer does not say of its
+    fetches and its isolation is as the client says.
 
     >>> ClusterConsumerConfig.of({"group.id": "billing", "group.protocol": "CONSUMER"}).group_protocol
     'consumer'
@@ -192,6 +193,9 @@ class ClusterConsumerConfig(ConsumerConfig):
 
     REFUSED: ClassVar[tuple[Refusal, ...]] = (*CODE, *CONSUMER_PROMISES, *NO_SHARES)
 
+    fetch_min_bytes: int = number(1, 0, INT32_MAX)  #: the broker waits for so much, or fetch.max.wait.ms
+    fetch_max_wait_ms: int = number(500, 0, INT32_MAX)
+    client_rack: str = text("")  #: records are fetched from a replica of this rack, if there is one
     group_protocol: str = word("classic", "classic", "consumer")  #: consumer: the brokers divide (KIP-848)
     group_instance_id: str = text("")  #: a name makes the member static (KIP-345)
     partition_assignment_strategy: str = setting(

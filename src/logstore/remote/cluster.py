@@ -26,6 +26,7 @@ from logstore.errors import (
     BrokerError,
     BrokerUnreachableError,
     ClientClosedError,
+    ForkedError,
     LogstoreError,
     UnknownPartitionError,
     UnknownTopicError,
@@ -66,6 +67,8 @@ class Cluster:
         self._is_patient = is_patient
         self._bootstrap = config.addresses
         self._closed = False
+        #: Whether a forked child may call, by connections of its own; False refuses it each call.
+        self.serves_children = True
         self._credentials = Credentials(config, oauth_token)
         self._begin()
 
@@ -115,6 +118,8 @@ class Cluster:
         if self._closed:
             raise ClientClosedError("the client is closed")
         if self._pid != os.getpid():
+            if not self.serves_children:
+                raise ForkedError("the client was made before a fork; call logstore.connect() in the child")
             # The parent still uses these sockets, and the child has no thread that serves them.
             self._credentials = self._credentials.again()
             self._begin()

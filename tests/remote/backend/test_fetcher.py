@@ -290,11 +290,13 @@ def test_a_batch_that_is_larger_than_a_fetch_comes_whole(cluster):
         assert reader.take(2) == [value, b"next"]
 
 
-def test_what_is_fetched_ahead_is_bounded(cluster):
+@pytest.mark.parametrize("of_consumer", [True, False])
+def test_what_is_fetched_ahead_is_bounded(cluster, of_consumer):
     for partition in cluster.topics["flights"].partitions:
         for _ in range(50):
             partition.add([os.urandom(10_000)])
-    with Reader(cluster, max_partition_fetch_bytes=50_000, fetch_max_bytes=120_000) as reader:
+    bounds = {"max_partition_fetch_bytes": 50_000, "fetch_max_bytes": 120_000}
+    with Reader(cluster, **({"consumer": bounds} if of_consumer else bounds)) as reader:
         reader.consumer.assign([("flights", number) for number in range(4)])
         loop = reader.consumer._fetcher._loop
         most = 0

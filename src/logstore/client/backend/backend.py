@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
 from logstore.accumulator._batcher import BatchResult
@@ -21,6 +22,7 @@ from logstore.client.backend.membership import GroupMembership
 from logstore.client.backend.partitions import Partition
 from logstore.clock import Clock
 from logstore.config.client import ConsumerConfig, ProducerConfig
+from logstore.config.log import Setting
 from logstore.io._notifier import Notifier
 from logstore.records import Isolation, TimestampOffset, TopicPartition
 
@@ -41,6 +43,8 @@ class Backend(ABC):
     producer_config: ClassVar[type[ProducerConfig]]
     #: The settings that its consumers have.
     consumer_config: ClassVar[type[ConsumerConfig]] = ConsumerConfig
+    #: Values that hold for a consumer that is opened without them, by the names of fields.
+    consumer_defaults: Mapping[str, Setting] = MappingProxyType({})
 
     #: The directory, or the bootstrap servers without credentials: for messages.
     location: str

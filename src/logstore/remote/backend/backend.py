@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import dataclasses
 import logging
 import warnings
 import weakref
@@ -19,7 +20,7 @@ from logstore.client.backend.membership import GroupMembership
 from logstore.client.backend.partitions import Partition
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config.client import ConsumerConfig, ProducerConfig
-from logstore.config.remote import ClusterConsumerConfig, RemoteProducerConfig
+from logstore.config.remote import ClusterConsumerConfig, RemoteProducerConfig, WireConfig
 from logstore.errors import ForkedError, LogstoreError, UnknownPartitionError, UnknownTopicError
 from logstore.io._files import fork_generation
 from logstore.io._interrupts import shielded
@@ -35,6 +36,16 @@ from logstore.remote.metadata.known import KnownTopic
 from logstore.remote.topic_settings import TopicSettings
 
 _logger = logging.getLogger(__name__)
+
+#: What a consumer may say of its fetches; otherwise the client's value holds.
+_FETCHES = (
+    "fetch_min_bytes",
+    "fetch_max_wait_ms",
+    "fetch_max_bytes",
+    "max_partition_fetch_bytes",
+    "isolation_level",
+    "client_rack",
+)
 
 #: Every back end that has made a producer. No WeakSet: iterating one fails if another thread adds to it.
 _WITH_PRODUCERS: weakref.WeakKeyDictionary[RemoteBackend, None] = weakref.WeakKeyDictionary()
@@ -58,11 +69,13 @@ class RemoteBackend(Backend):
 
     def __init__(self, client: Client, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._client = client
+        client.cluster.serves_children = False
         self.location = client.config.bootstrap_servers
         self.clock = clock
         self.rng = None
         self._fork = fork_generation()
         self.look_s = client.config.metadata_max_age_ms / 1000
+        self.consumer_defaults = {name: getattr(client.config, name) for name in _FETCHES}
         self._offsets = RemoteOffsets(client)
         #: The settings of topics, for all that write.
         self.settings = TopicSettings(client, clock)
@@ -150,7 +163,18 @@ class RemoteBackend(Backend):
         return {name: (first[name], max(first[name], last[name])) for name in names}
 
     def fetcher(self, config: ConsumerConfig, notifier: Notifier) -> PartitionFetcher:
-        return RemoteFetcher(self._client, config.isolation, notifier, self.clock)
+        return RemoteFetcher(self._client, self._fetches(config), config.isolation, notifier, self.clock)
+
+    def _fetches(self, config: ConsumerConfig) -> WireConfig:
+        """Return the client's settings with what a consumer says of its fetches."""
+        said: Iterable[str] = _FETCHES
+        if not isinstance(config, ClusterConsumerConfig):
+            # Its defaults are those of a store.
+            said = [key.replace(".", "_") for key in config.changed()]
+        own = {name: getattr(config, name) for name in _FETCHES if name in said}
+        if not own.get("max_partition_fetch_bytes", 1):
+            own["max_partition_fetch_bytes"] = 1  # a batch comes whole, however small this is
+        return dataclasses.replace(self._client.config, **own)
 
     def add_reader(self, reader: ReaderMember) -> None:
         self._readers.add(reader)

@@ -13,6 +13,7 @@ from typing import Any
 from logstore.client.backend.fetcher import PartitionFetcher
 from logstore.client.backend.partitions import PartitionCursor
 from logstore.clock import Clock
+from logstore.config.remote import WireConfig
 from logstore.io._interrupts import held
 from logstore.io._notifier import Notifier
 from logstore.records import Isolation, TopicPartition
@@ -26,9 +27,11 @@ class RemoteFetcher(PartitionFetcher):
 
     LOOK_S = 1.0
 
-    def __init__(self, client: Client, isolation: Isolation, notifier: Notifier, clock: Clock) -> None:
+    def __init__(
+        self, client: Client, config: WireConfig, isolation: Isolation, notifier: Notifier, clock: Clock
+    ) -> None:
         cluster = client.cluster
-        self._loop = Fetching(cluster.network.thread, cluster.updates, client.config, isolation, notifier)
+        self._loop = Fetching(cluster.network.thread, cluster.updates, config, isolation, notifier)
         self._client = client
         self._clock = clock
         self._finalizer = weakref.finalize(self, self._loop.stop)

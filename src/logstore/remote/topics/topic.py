@@ -48,6 +48,7 @@ class RemoteTopic(AnyTopic):
         self._backend = backend
         self._appends = appends
         self._settings = settings
+        self._isolation = client.config.isolation
 
     @property
     def partition_count(self) -> int:
