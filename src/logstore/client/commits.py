@@ -252,7 +252,18 @@ class Commits:
         self._settle_all()
         if now_s - self._committed_s >= self._interval_s:
             self._committed_s = now_s
-            self._commit_processed()
+            if self._backend.is_remote:
+                # A coordinator that is away keeps no poll waiting. Before partitions pass on, these are waited for.
+                news = self._processed()
+                if news:
+                    self._queue.put(_Commit(news, None, self._log_failure))
+            else:
+                self._commit_processed()
+
+    def _log_failure(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: Exception | None) -> None:
+        if error is not None:
+            # The next commit, after the interval, has these records too.
+            _logger.warning("not committed: group=%s error=%s", self.group, error)
 
     def settle_now(self) -> None:
         """Commit all returned records if automatic commits are on; before a new assignment, and at close.
@@ -284,13 +295,17 @@ class Commits:
         for partition in self._subscription.turns:
             partition.done = partition.position
 
-    def _commit_processed(self) -> None:
-        self.drain()
-        news = {
+    def _processed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the offsets of what is processed and not committed."""
+        return {
             each.name: self._with_epoch(each.name, OffsetAndMetadata(each.done, topic_id=each.topic_id))
             for each in self._subscription.turns
             if each.done >= 0 and each.done != each.stored and not self._is_another_topic(each)
         }
+
+    def _commit_processed(self) -> None:
+        self.drain()
+        news = self._processed()
         if news:
             try:
                 self._commit(self.group, news, None)

@@ -344,7 +344,8 @@ class Consumer:
                 asks again.
             WakeupError: another thread has called `wakeup`.
             ConcurrentUseError: another thread is using this consumer.
-            and, with auto commit, the errors of `commit`.
+            and, with auto commit of a store, the errors of `commit`. On a cluster these commits are not waited for:
+            a refused one is logged, and the next one has its records too.
         """
         limit = check_limit(self._config.max_poll_records if max_records is None else max_records)
         deadline = self._clock.deadline_s(timeout_s)

@@ -830,3 +830,37 @@ def test_a_poll_that_is_interrupted_at_any_line_loses_no_record_and_hands_out_no
                 assert offsets == list(range(9)), where
             if not struck:
                 return
+
+
+def test_an_automatic_commit_keeps_no_poll_waiting(cluster, caplog):
+    partition = cluster.partition(FLIGHTS)
+    partition.add([b"%d" % n for n in range(4)])
+    may_answer = threading.Event()
+    was_free = []
+
+    def slow(broker, connection, frame):
+        was_free.append(may_answer.wait(3))
+        return True
+
+    own = {"group_id": "crew", "auto_commit_interval_ms": 0}
+    with Reader(cluster, consumer=own, request_timeout_ms=60_000) as reader:
+        reader.consumer.assign([FLIGHTS])
+        for broker in cluster.brokers.values():
+            broker.plan(m.OffsetCommitRequest, slow)
+        assert [record.value for record in reader.consumer.poll(30, 1)] == [b"0"]
+        assert [record.value for record in reader.consumer.poll(30, 1)] == [b"1"]
+        wait_for(lambda: cluster.requests(m.OffsetCommitRequest))
+        may_answer.set()
+        wait_for(lambda: was_free)
+        assert was_free == [True]
+        # A refused one is logged, and the next one has its records.
+        for broker in cluster.brokers.values():
+            broker.plan(m.OffsetCommitRequest, *[29] * 3)  # TOPIC_AUTHORIZATION_FAILED
+        assert [record.value for record in reader.consumer.poll(30, 1)] == [b"2"]
+        reader.consumer._commits.drain()
+        assert [record.value for record in reader.consumer.poll(30, 1)] == [b"3"]
+        assert "not committed: group=crew" in caplog.text
+        for broker in cluster.brokers.values():
+            broker._faults.clear()
+        reader.consumer.close()
+        assert cluster.offsets["crew"][FLIGHTS][0] == 4
