@@ -840,6 +840,7 @@ def test_an_automatic_commit_keeps_no_poll_waiting(cluster, caplog):
 
     def slow(broker, connection, frame):
         was_free.append(may_answer.wait(3))
+        connection.sendall(frame)
         return True
 
     own = {"group_id": "crew", "auto_commit_interval_ms": 0}
