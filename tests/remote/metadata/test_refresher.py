@@ -133,6 +133,23 @@ def test_an_unknown_topic_is_asked_for_with_pauses_and_found_later(refreshed: Re
     assert not refreshed.is_due
 
 
+def test_a_topic_that_is_gone_keeps_no_news_of_others_waiting(refreshed: Refreshed) -> None:
+    refreshed.it.want(["others"])
+    for _ in range(MISSING_ANSWERS + 5):
+        refreshed.answered(topic("others", id="", code=3))
+        pause_ms = refreshed.wait_ms()
+        assert pause_ms >= 80
+        refreshed.it.mark_out_of_date()
+        if refreshed.it.is_missing("others"):
+            assert refreshed.is_due
+            assert refreshed.answered(topic("orders", (1, 3)), topic("others", id="", code=3)) == [
+                "orders",
+                "others",
+            ]
+            assert refreshed.wait_ms() >= 320
+        refreshed.pass_pause()
+
+
 def test_a_dropped_topic_is_forgotten_and_not_asked_for(refreshed: Refreshed) -> None:
     refreshed.it.want(["others"])
     refreshed.answered(topic("others", id="", code=3))

@@ -3,8 +3,8 @@
 A `MetadataRefresher` has at most one request out. It asks for a topic that is new to it; for all of its topics once
 they are older than ``metadata.max.age.ms`` or an error shows that they are out of date; and for a topic that no
 broker knows. After an answer that must be repeated, or none, it pauses; the pauses grow up to
-``retry.backoff.max.ms``. A request names topics or topic ids, never both: a broker that finds an id in a request
-overlooks the names.
+``retry.backoff.max.ms``. Those of a topic that is missing hold for it alone: news of the others do not wait. A
+request names topics or topic ids, never both: a broker that finds an id in a request overlooks the names.
 
 No socket and no thread. Its methods are called by one thread. `known` is one reference: any thread may read it.
 """
@@ -56,6 +56,7 @@ class MetadataRefresher:
         self._is_out_of_date = True
         self._learnt_at = -math.inf
         self._not_before = -math.inf
+        self._missing_not_before = -math.inf  #: for topics that are missing, and for nothing else
         self._failures = 0
         self._out: MetadataRequest | None = None
         self._asks_for_all = False
@@ -127,11 +128,16 @@ class MetadataRefresher:
         """Return when the next request is to be sent, on the clock's monotonic time; infinity while one is out."""
         if self._out is not None:
             return math.inf
-        if self._is_out_of_date or self._fresh or self._ids or self._unknown.keys() & self._wanted:
+        unknown = self._unknown.keys() & self._wanted
+        missing = {each for each in unknown if self.is_missing(each)}
+        if self._is_out_of_date or self._fresh or self._ids or unknown - missing:
             return self._not_before
         if not self._wanted and not self._wants_all:
             return math.inf
-        return max(self._not_before, self._learnt_at + self._config.metadata_max_age_ms / 1000)
+        due_s = self._learnt_at + self._config.metadata_max_age_ms / 1000
+        if missing:
+            due_s = min(due_s, self._missing_not_before)
+        return max(self._not_before, due_s)
 
     def next_request(self, version: int) -> MetadataRequest:
         """Return the request to send now, in ``version``; its answer goes to `took`, its loss to `failed`."""
@@ -236,9 +242,12 @@ class MetadataRefresher:
             self._fresh.discard(key)
             if code in _UNKNOWN:
                 count = self._unknown[key] = self._unknown.get(key, 0) + 1
-                if count >= MISSING_ANSWERS:
-                    self._ids.discard(key)  # the topic was deleted, and its id comes to no other
-                must_repeat = True
+                if count < MISSING_ANSWERS:
+                    must_repeat = True
+                    continue
+                self._ids.discard(key)  # the topic was deleted, and its id comes to no other
+                # Pauses of its own: news of other topics, their new leaders above all, must not wait for them.
+                self._missing_not_before = self._clock.monotonic_s() + self._pause_ms(count - 1) / 1000
             elif codes.is_retriable(code):
                 if key in self._wanted:
                     self._fresh.add(key)
@@ -254,7 +263,10 @@ class MetadataRefresher:
         return any(each.leader < 0 for topic in topics for each in topic.partitions.values())
 
     def _pause(self) -> None:
-        config = self._config
-        pause_ms = retry_pause_ms(self._failures, config.retry_backoff_ms, config.retry_backoff_max_ms, self._rng)
+        pause_ms = self._pause_ms(self._failures)
         self._failures += 1
         self._not_before = self._clock.monotonic_s() + pause_ms / 1000
+
+    def _pause_ms(self, failures: int) -> float:
+        config = self._config
+        return retry_pause_ms(failures, config.retry_backoff_ms, config.retry_backoff_max_ms, self._rng)
