@@ -46,6 +46,7 @@ NOUNS = {
     "store/admin/kafka_directories.py": "kafka directory",
     "store/catalog/topics.py": "topics",
     "store/store.py": "store",
+    "testing/conformance/backends.py": "suite",
     "testing/conformance/replicas.py": "set of rules",
 }
 
