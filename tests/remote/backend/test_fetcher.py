@@ -304,7 +304,7 @@ def test_what_is_fetched_ahead_is_bounded(cluster, of_consumer):
             [record] = reader.consumer.poll(30, 1)
             assert len(record.value) == 10_000
             most = max(most, sum(cursor.buffered for cursor in loop.cursors.values()))
-        assert 50_000 < most <= 120_000
+        assert 20_000 < most <= 120_000
         assert reader.consumer.poll() == []
 
 
