@@ -234,7 +234,7 @@ class Served:
         try:
             return self.host.partitions.leader_epoch(TopicPartition(name, partition), is_sought=is_sought)
         except LogstoreError:
-            return -1  # whoever uses the partition is told why
+            return -1  # who uses the partition is told why
 
     def offline(self, name: str, nodes: Sequence[int]) -> list[int]:
         """Return those of a topic's nodes that no client can reach: addresses of other nodes are not known here.
