@@ -177,7 +177,7 @@ def test_planted_a_seek_that_forgets_what_was_read_ahead_is_found(tmp_path, monk
     """By hand what the sequences below have to find: a consumer goes on in the records that it holds already."""
     sequence = [("append", PLACES[0], 30), ("poll", 5), ("seek", PLACES[0], 20), ("poll", 5)]
     run(tmp_path / "whole", sequence)
-    monkeypatch.setattr(PartitionPosition, "go_to", lambda self, offset: setattr(self, "offset", offset))
+    monkeypatch.setattr(PartitionPosition, "go_to", lambda self, offset, epoch=-1: setattr(self, "offset", offset))
     with pytest.raises(AssertionError, match="offset 5 was given, expected 20"):
         run(tmp_path / "planted", sequence)
 
@@ -188,7 +188,7 @@ def test_a_consumer_is_where_its_model_is(tmp_path, seed):
 
 
 def test_planted_the_same_bug_is_found_by_such_calls_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(PartitionPosition, "go_to", lambda self, offset: setattr(self, "offset", offset))
+    monkeypatch.setattr(PartitionPosition, "go_to", lambda self, offset, epoch=-1: setattr(self, "offset", offset))
 
     def run_all():
         for seed in range(30):
