@@ -54,7 +54,7 @@ cdef class Alarms:
     Invariant: an alarm whose ``due_s`` is finite is in the list of new ones, or in the heap with that ``due_s``.
     """
 
-    def __init__(self):
+    def __cinit__(self):
         self._members = {}
         self._new = []
         self._heap = []

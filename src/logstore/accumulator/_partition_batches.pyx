@@ -22,7 +22,7 @@ from logstore.io._clock cimport monotonic_s, now_ms
 import threading
 from collections import deque
 
-from logstore.accumulator._alarms import NEVER
+from logstore.accumulator._alarms import NEVER as _NEVER
 from logstore.accumulator._batcher import headers_size, listed, size_of
 from logstore.batch._batch import stamp_producer
 from logstore.batch._encode import timestamp_of
@@ -87,7 +87,7 @@ cdef class Shared:
         self.config, self.clock, self.raises, self.memory, self.syncing = config, clock, raises, memory, syncing
         self.stamp, self.ack, self.failures = stamp, ack, failures
         self.active = set()
-        self.alarm = NEVER
+        self.alarm = _NEVER
         self._spare = []
         self._linger_ms = config.linger_ms
         self._request_bytes = <int64_t>min(config.max_request_size, INT64_MAX)
@@ -402,7 +402,7 @@ cdef class PartitionBatches(FastBatcher):
 
     cpdef int set_alarm(self) except -1:
         """Set the alarm for what a tick has to do here, unless another call does it before."""
-        if self._shared.alarm is not NEVER:
+        if self._shared.alarm is not _NEVER:
             self._set_alarm(monotonic_s(self._shared.clock, SYSTEM_CLOCK))
         return 0
 
