@@ -9,8 +9,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import gc
+import heapq
 import math
+import os
 import random
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -23,7 +26,7 @@ import pytest
 
 import logstore
 from logstore import Log
-from logstore.accumulator import timer
+from logstore.accumulator import _alarms, timer
 from logstore.accumulator._alarms import NEVER, Alarms
 from logstore.accumulator.replicated_batcher import ReplicatedBatcher
 from logstore.clock import SYSTEM_CLOCK
@@ -213,6 +216,33 @@ def test_the_thread_sleeps_through_no_alarm_that_is_set_right_before_its_sleep()
     ticker.remove(member)
 
 
+def test_an_alarm_that_is_set_while_the_heap_is_made_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a finalizer: on Python 3.11 a new object may run the collector of garbage."""
+    alarms = Alarms()
+    members = Member(), Member()
+    first, second = map(alarms.add, members)
+
+    def push(heap: list[Any], entry: Any) -> None:
+        second.set(3.0)
+        heapq.heappush(heap, entry)
+
+    first.set(9.0)
+    monkeypatch.setattr(_alarms, "heappush", push)
+    assert alarms.begin_sleep() == alarms.sleeps_until_s == 3.0
+
+
+def test_a_callback_that_ends_its_thread_ends_no_timer(ticker: Virtual) -> None:
+    def leave() -> None:
+        if member.ticks < 3:
+            sys.exit()
+
+    member, other = Member(leave), Member()
+    for each in (member, other):
+        ticker.add(each, ticker.clock).set(1.0)
+    assert ticker.run() == math.inf
+    assert (member.ticks, other.ticks) == (3, 1)
+
+
 def test_a_later_alarm_wakes_nothing_while_the_thread_sleeps() -> None:
     alarms, members = Alarms(), [Member() for _ in range(100)]
     first, *others = [alarms.add(each) for each in members]
@@ -355,6 +385,40 @@ def test_a_flush_for_which_no_descriptor_was_free_is_tried_again(
         assert (refusals, log.synced_end) == (0, 1)
 
 
+def test_a_log_whose_unflushed_records_were_cut_off_is_idle(ticker: Virtual, tmp_path: Path) -> None:
+    [log] = logs_of(ticker, tmp_path, 1, flush_ms=100)
+    with log:
+        log.append([b"kept"], ack="synced")
+        log.append([b"cut off"] * 3)
+        log.replica.truncate_to(1)
+        assert ticker.run() == math.inf
+        assert ticker.wakes <= 2
+        log.append([b"next"])
+        assert ticker.run() == math.inf
+        assert log.synced_end == 2
+
+
+def test_an_append_looks_at_no_clock_of_a_program_before_its_end_has_risen(tmp_path: Path) -> None:
+    """An interrupt in it would leave bytes behind the end."""
+
+    class Watched(ManualClock):
+        def monotonic_s(self) -> float:
+            if watches:
+                looks.append((os.path.getsize(path), log.log_end_offset))
+            return super().monotonic_s()
+
+    looks: list[tuple[int, int]] = []
+    watches = False
+    with Log.open(tmp_path / "t-0", clock=Watched(), flush_ms=60_000, write_strategy="extend") as log:
+        path = log.maintenance.segments[-1].path
+        log.append([b"first"], ack="synced")
+        size, end = os.path.getsize(path), log.log_end_offset
+        watches = True
+        log.append([b"second"])
+        watches = False
+        assert all((each == (size, end)) or each[1] > end for each in looks), looks
+
+
 def test_flush_ms_that_is_set_later_holds_for_records_that_were_there_before(
     ticker: Virtual, tmp_path: Path
 ) -> None:
@@ -430,6 +494,26 @@ def test_whatever_is_gathered_is_written_without_another_call(
                 files.heal()
                 assert ticker.run() == math.inf
                 assert all(future.done() for future in futures)
+
+
+@pytest.mark.parametrize("sizes", [[2_500], [900, 900, 900]], ids=["one large", "several"])
+@pytest.mark.parametrize("kind", ["producer", "appender"])
+def test_a_full_batch_does_not_wait_for_its_linger(
+    ticker: Virtual, tmp_path: Path, kind: str, sizes: list[int]
+) -> None:
+    with logstore.open(tmp_path / "data", clock=ticker.clock, rng=random.Random(5)) as store:
+        topic = store.create_topic("flights", partitions=3)
+        if kind == "producer":
+            producer = store.producer(linger_ms=3_600_000, batch_size=2_000)
+            send: Callable[[bytes], Any] = partial(producer.send, "flights", partition=0)
+        else:
+            producer = topic.log(0).appender(linger_ms=3_600_000, batch_bytes=2_000)  # type: ignore[assignment]
+            send = producer.append  # type: ignore[attr-defined]
+        with producer:
+            for size in sizes:
+                send(b"x" * size)
+            ticker.run(2 * timer.PERIOD_S)
+            assert topic.log(0).log_end_offset == len(sizes)
 
 
 def test_an_answer_that_comes_while_another_thread_writes_is_taken_soon(

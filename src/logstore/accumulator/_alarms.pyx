@@ -10,8 +10,9 @@ takes a lock or runs bytecode. Steps change their fields under the GIL, which no
 ticker calls `take`, `begin_sleep` and `sleep`. It imports nothing of logstore.
 
 No wake-up is lost. `set` first adds the alarm to the list, then looks until when the thread sleeps. `begin_sleep`
-empties the list and says until when the thread sleeps in one step. An alarm set after that step releases a lock,
-and `sleep` ends at once if it was released before.
+empties the list, says until when the thread sleeps, and begins again if the list has an alarm by then: objects that it
+makes may run the collector of garbage, and finalizers with it. An alarm set after that look releases a lock, and
+`sleep` ends at once if it was released before.
 """
 
 cimport cython
@@ -115,16 +116,19 @@ cdef class Alarms:
 
     def begin_sleep(self) -> float:
         """Return the time of the first alarm, inf if there is none; an earlier one ends `sleep` from now on."""
-        cdef double first_s = INFINITY
-        self._sort_in()
-        while self._heap:
-            first_s = self._heap[0][0]
-            if (<Alarm>self._heap[0][2]).due_s == first_s:
-                break
-            heappop(self._heap)
+        cdef double first_s
+        while True:
             first_s = INFINITY
-        self.sleeps_until_s = first_s
-        return first_s
+            self._sort_in()
+            while self._heap:
+                first_s = self._heap[0][0]
+                if (<Alarm>self._heap[0][2]).due_s == first_s:
+                    break
+                heappop(self._heap)
+                first_s = INFINITY
+            self.sleeps_until_s = first_s
+            if not self._new:
+                return first_s
 
     def sleep(self, double timeout_s: float) -> bool:
         """Wait for an earlier alarm, or until the last member is forgotten; False if seconds have passed."""

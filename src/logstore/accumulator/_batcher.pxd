@@ -53,3 +53,4 @@ cdef class FastBatcher:
     cdef int64_t _ahead_ms
     cdef object add_slowly(self, object value, object key, object timestamp, object headers)
     cdef int write_due(self) except -1
+    cdef int filled(self) except -1

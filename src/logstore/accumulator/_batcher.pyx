@@ -618,6 +618,10 @@ cdef class FastBatcher:
         """Write the batches that are sealed or full."""
         return 0
 
+    cdef int filled(self) except -1:
+        """Hear that the open batch is full: it is to be written soon, whether another record comes or not."""
+        return 0
+
 
 cdef inline bint add_plain(FastBatcher batcher, const uint8_t *key, int64_t key_size, object value,
                            object timestamp, int64_t *stamp) except -1:
@@ -636,8 +640,12 @@ cdef inline bint add_plain(FastBatcher batcher, const uint8_t *key, int64_t key_
         stamp[0] = PyLong_AsLongLongAndOverflow(timestamp, &overflow)
         if overflow or stamp[0] < 0 or stamp[0] - batcher._open._default_timestamp > batcher._ahead_ms:
             return False
-    return batcher._open.try_add(stamp[0], key, key_size, <const uint8_t *>PyBytes_AS_STRING(value),
-                                 PyBytes_GET_SIZE(value), NULL, 0) == ADDED
+    if batcher._open.try_add(stamp[0], key, key_size, <const uint8_t *>PyBytes_AS_STRING(value),
+                             PyBytes_GET_SIZE(value), NULL, 0) != ADDED:
+        return False
+    if batcher._full_bytes and batcher._open.size >= batcher._full_bytes:
+        batcher.filled()
+    return True
 
 
 cdef inline bint is_plain(object key, const uint8_t **data, int64_t *size) noexcept:

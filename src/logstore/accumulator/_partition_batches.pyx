@@ -327,6 +327,8 @@ cdef class PartitionBatches(FastBatcher):
                 self._batch = None
                 self._give_back(batch)
             raise
+        if self._full_bytes_now and encoder.size >= self._full_bytes_now:
+            self.set_alarm()
         return batch.batch_result.claim_next(encoder, timestamp_ms)
 
     cdef _Rules _rules_now(self):
@@ -400,6 +402,9 @@ cdef class PartitionBatches(FastBatcher):
         """
         return self._batch is not None and self._rules is not None and self._batch.encoder.size > self._rules.limit
 
+    cdef int filled(self) except -1:
+        return self.set_alarm()
+
     cpdef int set_alarm(self) except -1:
         """Set the alarm for what a tick has to do here, unless another call does it before."""
         if self._shared.alarm is not _NEVER:
@@ -418,6 +423,8 @@ cdef class PartitionBatches(FastBatcher):
         if batch is not None:
             # Without a linger the thread that adds the record writes it, unless an interrupt strikes in between.
             due_s = batch.opened_s + (self._shared._linger_ms / 1000.0 if self._full_bytes_now else UNLINGERED_S)
+            if self._full_bytes_now and self._is_full():
+                due_s = 0
         if not len(self._sealed):
             return due_s
         batch = self._sealed[0]

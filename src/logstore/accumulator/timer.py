@@ -96,6 +96,10 @@ class Ticker:
             # The member has failed or is closed: the next call to it raises the error.
             _logger.warning("a timed flush failed", exc_info=True)
             self.remove(member)  # type: ignore[arg-type]
+        except BaseException:
+            # As of `sys.exit()` in a callback of a user: it ends no thread of ours.
+            _logger.warning("a callback has ended a timed flush", exc_info=True)
+            alarm.set(self._clock.monotonic_s() + PERIOD_S)
 
     def forget(self) -> None:
         """Reset in a forked child: the members are the parent's, and a thread of the parent may hold the lock."""

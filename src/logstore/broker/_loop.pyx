@@ -461,8 +461,11 @@ cdef class Loop:
             owed, self._owed = self._owed, []
             for connection in owed:
                 connection._is_owed = False
-                self._send(connection)
-                self._take_waiting(connection)
+                try:
+                    self._send(connection)
+                    self._take_waiting(connection)
+                except Exception:
+                    self._fail(connection)
 
     cdef int _owe(self, ClientConnection connection) except -1:
         """Look at a connection at the end of the turn."""
@@ -481,6 +484,7 @@ cdef class Loop:
         """Close the connections that have been idle for too long, and look again when the next one will be."""
         cdef ClientConnection connection
         now_s = self._clock.monotonic_s()
+        self._idle_timer = self.call_later(self.max_idle_s, self._close_idle)  # in case that an error ends this look
         for connection, used_s in list(self._by_use.items()):
             if used_s + self.max_idle_s > now_s:
                 break
@@ -490,6 +494,7 @@ cdef class Loop:
             else:
                 _logger.info("connection of %s closed: idle for %.0f s", connection.peer, now_s - used_s)
                 self._close(connection)
+        self.cancel(self._idle_timer)
         self._idle_timer = None
         if self._by_use:
             next_s = next(iter(self._by_use.values())) + self.max_idle_s
@@ -537,7 +542,10 @@ cdef class Loop:
         self._use(connection)
         if self._idle_timer is None and self.max_idle_s >= 0:
             self._idle_timer = self.call_later(self.max_idle_s, self._close_idle)
-        self._watch(EPOLL_CTL_ADD, connection._fd, connection._events)
+        try:
+            self._watch(EPOLL_CTL_ADD, connection._fd, connection._events)
+        except OSError:
+            self._fail(connection)
         return 0
 
     cdef int _use(self, ClientConnection connection) except -1:

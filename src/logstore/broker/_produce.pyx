@@ -14,7 +14,7 @@ from logstore.batch._batch cimport (
     AT_ATTRIBUTES, AT_LENGTH, AT_MAGIC, CODEC_MASK, CONTROL_FLAG, HEADER_BYTES, LENGTH_END, TRANSACTIONAL_FLAG,
 )
 from logstore.batch._bytes cimport load16, load32, store32
-from logstore.broker._loop cimport Answer
+from logstore.broker._loop cimport Answer, ClientConnection
 from logstore.broker._wire cimport (
     copied, end_struct, length_in, put_end, put_length, put_raw, skip_text, taken,
 )
@@ -271,24 +271,34 @@ cdef class ProduceTurn:
         self._waiting.clear()
         active, self._active = self._active, []
         for route in active:
-            self._append(route)
+            try:
+                self._append(route)
+            except Exception:
+                # Its batches are not done: they go on in the pool, as those that a log does not take at once.
+                _logger.exception("an append of a turn failed")
         for request in requests:
             connection = request._answer.connection
-            if left is not None and connection in left or not request._is_done():
-                # Behind one that is not done: the answers of a connection, and its batches, keep their order.
-                left = {} if left is None else left
-                left.setdefault(connection, []).append(request)
-            elif request._acks:
-                request._answer.give([request._response()])
-            elif request._has_error():
-                # As Kafka: it is all that a producer without acks can be told.
-                _logger.info("connection of %s closed: a batch with acks=0 was refused", connection.peer)
-                connection.close()
-            else:
-                request._answer.give([])
+            try:
+                if left is not None and connection in left or not request._is_done():
+                    # Behind one that is not done: the answers of a connection, and its batches, keep their order.
+                    left = {} if left is None else left
+                    left.setdefault(connection, []).append(request)
+                elif request._acks:
+                    request._answer.give([request._response()])
+                elif request._has_error():
+                    # As Kafka: it is all that a producer without acks can be told.
+                    _logger.info("connection of %s closed: a batch with acks=0 was refused", connection.peer)
+                    connection.close()
+                else:
+                    request._answer.give([])
+            except Exception:
+                (<ClientConnection>connection)._loop._fail(connection)
         if left is not None:
             for connection, undone in left.items():
-                self._finish(connection, undone)
+                try:
+                    self._finish(connection, undone)
+                except Exception:
+                    (<ClientConnection>connection)._loop._fail(connection)
         return 0
 
     cdef int _append(self, Route route) except -1:

@@ -22,7 +22,13 @@ from logstore.broker.access.rights import Rights
 from logstore.config.broker import SERVED_DEFAULTS, BrokerConfig
 from logstore.config.log import canonical
 from logstore.config.store import DEFAULTS, KAFKA_RETENTION_MS, ConfigLayer, warn_of_unkept
-from logstore.errors import LogstoreError, NotLeaderError, UnknownPartitionError, UnknownTopicError
+from logstore.errors import (
+    LogstoreError,
+    NotLeaderError,
+    PolicyViolationError,
+    UnknownPartitionError,
+    UnknownTopicError,
+)
 from logstore.log import Log
 from logstore.protocol import codes
 from logstore.records import NewTopic, TopicPartition
@@ -41,6 +47,8 @@ NODE = 1
 #: Items of all arrays of one request: topics, partitions, keys. An item of two bytes takes a hundred as an object,
 #: and several hundred with its answer; a request of more closes its connection. Kafka has no such bound.
 MOST_ITEMS = 65_536
+#: Partitions that one request may make, as Kafka: they are made together, under the lock of the table of topics.
+MOST_NEW_PARTITIONS = 10_000
 #: Threads for appends that wait, syncs and openings of logs.
 _POOL = 4
 #: Threads for the other requests: what describes or changes topics holds up no append.
@@ -130,7 +138,10 @@ class Served:
 
         Those that can be made are made together. Returns the error of each other one.
         """
-        recorded = self.defaults()
+        recorded, wanted = self.defaults(), list(wanted)
+        errors = _too_many({new.name: new.partitions for new in wanted})
+        if errors:
+            return errors
 
         def check(new: NewTopic) -> None:
             self.host.check_writable()
@@ -149,6 +160,13 @@ class Served:
 
         Those that can grow do so together. Returns the error of each other one.
         """
+        table = self.host.table
+        entries = {name: table.find(name) for name in totals}
+        errors = _too_many(
+            {name: totals[name] - entry.partitions for name, entry in entries.items() if entry is not None}
+        )
+        if errors:
+            return errors
 
         def check(wanted: tuple[str, int]) -> None:
             self.host.check_writable()
@@ -329,6 +347,15 @@ class Served:
             self.loop.post(lambda: go_on(result))
 
         pool.submit(in_pool)
+
+
+def _too_many(counts: Mapping[str, int]) -> dict[str, LogstoreError]:
+    """Return an error for each topic if they get more new partitions together than one request may make."""
+    total = sum(max(count, 0) for count in counts.values())
+    if total <= MOST_NEW_PARTITIONS:
+        return {}
+    why = f"one request makes at most {MOST_NEW_PARTITIONS:,} partitions, found {total:,}; send several"
+    return {name: PolicyViolationError(why) for name in counts}
 
 
 def _each_for_itself(

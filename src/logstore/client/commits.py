@@ -81,6 +81,9 @@ class CommitQueue:
             # No signal ends a wait within the `close` of a consumer: it looks for one itself.
             while self._thread is not None and not step_interrupted():
                 self._changed.wait(_STEP_LOOK_S if in_step() else None)
+            if self._thread is not None:
+                # The caller goes on to its last commit: an older one must not come behind it.
+                self._waiting.clear()
 
     def _begin(self) -> None:
         # One that is not alive was interrupted before it began, or is that of the process before a fork.
@@ -128,6 +131,7 @@ class Commits:
         self.group = config.group_id
         self.are_automatic = bool(self.group) and config.enable_auto_commit
         self.member: GroupMembership | None = None  #: set while the group assigns the partitions
+        self._automatic: _Commit | None = None  #: the one that has no answer yet; the next has its records too
         self._interval_s = config.auto_commit_interval_ms / 1000
         if self.group:
             check_group(self.group)
@@ -208,6 +212,8 @@ class Commits:
     def _take_answers(self) -> None:
         while self._queue.answers:
             one, error = self._queue.answers.popleft()
+            if one is self._automatic:
+                self._automatic = None
             if error is None:
                 self._note(one.offsets)
             if one.on_commit is not None:
@@ -250,13 +256,14 @@ class Commits:
         if not self.are_automatic:
             return
         self._settle_all()
-        if now_s - self._committed_s >= self._interval_s:
+        if now_s - self._committed_s >= self._interval_s and self._automatic is None:
             self._committed_s = now_s
             if self._backend.is_remote:
                 # A coordinator that is away keeps no poll waiting. Before partitions pass on, these are waited for.
                 news = self._processed()
                 if news:
-                    self._queue.put(_Commit(news, None, self._log_failure))
+                    self._automatic = _Commit(news, None, self._log_failure)
+                    self._queue.put(self._automatic)
             else:
                 self._commit_processed()
 

@@ -361,6 +361,8 @@ class Consumer:
                     records = self._take(limit, taken)
                     if records or not self._wait(deadline):
                         return records
+        except LogstoreError:
+            raise  # only while there are no records
         except BaseException:
             # An interrupt, up to the return: the list is lost, and the positions are behind its records.
             if taken:

@@ -129,6 +129,10 @@ class PositionRules:
                 raise
             if batches.next_offset == partition.offset:
                 return None
+            if batches.next_offset < partition.offset:
+                # The log was cut: other records are there now, none of which is processed, nor is one committed.
+                partition.done = min(partition.done, batches.next_offset)
+                partition.stored = partition.stored_epoch = -1
             partition.run = iter(batches)
         return None
 

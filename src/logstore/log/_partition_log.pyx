@@ -111,13 +111,14 @@ cdef class Counters:
         self._count(1, records, batches, size)
 
     cdef int _count(self, int64_t appends, int64_t records, int64_t batches, int64_t size) except -1:
+        cdef bint is_first = not self.unflushed_records
         self.appends += appends
         self.appended_records += records
         self.appended_batches += batches
         self.appended_bytes += size
-        if self._alarm is not None and not self.unflushed_records:
-            self._set_alarm()
         self.unflushed_records += records
+        if is_first and self._alarm is not None:
+            self._set_alarm()
         return 0
 
     cpdef int64_t take_unflushed(self) except -1:

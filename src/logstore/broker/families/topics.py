@@ -37,6 +37,8 @@ _Created = CreateTopicsResponse.CreatableTopicResult
 _Deleted = DeleteTopicsResponse.DeletableTopicResult
 
 
+#: The version of Metadata from which on it names leader epochs.
+_LEADER_EPOCHS = 7
 #: The version of Metadata from which on a topic may have an id and no name.
 _NULL_NAMES = 12
 #: Answers about a topic that say nothing about rights on it.
@@ -102,7 +104,7 @@ def _described(served: Served, name: str, entry: TopicEntry, version: int, *, is
             _Partition(
                 partition_index=number,
                 leader_id=node,
-                leader_epoch=served.epoch(name, number, is_sought=is_sought),
+                leader_epoch=served.epoch(name, number, is_sought=is_sought and version >= _LEADER_EPOCHS),
                 replica_nodes=[node],
                 isr_nodes=[node],
             )

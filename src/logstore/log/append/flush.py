@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import logging
 from functools import partial
+from math import inf
 from typing import NamedTuple
 from weakref import proxy
 
 from logstore._segment import Segment
-from logstore.accumulator._alarms import Alarm
+from logstore.accumulator._alarms import NEVER, Alarm
 from logstore.accumulator.timer import TICKER
 from logstore.errors import OUT_OF_RESOURCES, DiskFullError, LogstoreError, StorageError, TooManyFilesError
 from logstore.io._interrupts import held, locked, shielded
@@ -48,6 +49,7 @@ class Flusher:
         self.commit = GroupCommit(LogRounds(state, proxy(self)))
         self.settle_locked = partial(settle_locked, state)
         self._alarm: Alarm | None = None  #: while ``flush.ms`` is set
+        self._waits_for_space = False  #: since a tick that has told it
 
     def sync_to(self, offset: int) -> None:
         """Return once everything below an offset is on disk; shares the sync with other callers.
@@ -225,10 +227,12 @@ class Flusher:
             with held(state.lock):
                 state.counters.flush_within(None, 0.0)
             return
-        if self._alarm is None:
+        if self._alarm is None or self._alarm.due_s == -inf:  # a tick has failed: it was removed
             self._alarm = TICKER.add(self, state.clock)
         with held(state.lock):
-            state.counters.flush_within(self._alarm, flush_ms / 1000)
+            # Without a thread that ticks, an append does not look at a clock that may be a program's own.
+            alarm = None if self._alarm is NEVER else self._alarm
+            state.counters.flush_within(alarm, flush_ms / 1000)
 
     def end_ticks(self) -> None:
         """Have the timer thread forget this log."""
@@ -244,6 +248,12 @@ class Flusher:
         try:
             if self._time_is_due():
                 self.sync_to(state.end.value)
+                with held(state.lock):
+                    if state.synced.value >= state.end.value:
+                        state.counters.take_unflushed()  # those that a truncation has removed
+            self._waits_for_space = False
         except OUT_OF_RESOURCES as error:
-            _logger.warning("a flush that was due waits for room: log=%s error=%s", state.path, error)
+            if not self._waits_for_space:
+                _logger.warning("a flush that was due waits for space: log=%s error=%s", state.path, error)
+            self._waits_for_space = True
         state.counters.ask_flush()

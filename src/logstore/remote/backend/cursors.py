@@ -113,6 +113,7 @@ class RemoteCursor(RemotePartition):
             end_offset, epoch = self._cut, self._cut_epoch
         self._runs.clear()
         self.buffered = 0
+        self._given = -1, -1
         self._cut, self._cut_epoch = end_offset, epoch
         self.seeks += 1
         self.position, self.epoch = end_offset, epoch
@@ -183,9 +184,8 @@ class RemoteCursor(RemotePartition):
             self.is_wanted = True
             found, error = None, None
             if self._cut >= 0:
-                offset = (
-                    self._cut
-                )  # until a read begins there: this one's caller may be interrupted before it has moved
+                # The cut stays until a read begins there: the caller of this one may be interrupted before it moves.
+                offset = self._cut
             elif self._runs:
                 found = self._last = self._runs.popleft()
                 self.buffered -= len(found.fetched.data)
@@ -212,6 +212,12 @@ class RemoteCursor(RemotePartition):
         with held(self._lock):
             self._cut = -1
             self._given = offset, epoch
+            # At once: what is found out about the former position is not about this one.
+            was_wanted = self.is_wanted
+            self._go_to_locked(offset)
+            if not self._runs and self.epoch != epoch:
+                self.begin_locked(offset, epoch)
+            self.is_wanted = was_wanted
             self._mark.value = -1
 
     def _readable_end(self, isolation: Isolation) -> int:

@@ -47,7 +47,7 @@ class RemoteMembership(GroupMembership):
         settings = MemberSettings(
             group_id=config.group_id,
             group_instance_id=self._instance_id,
-            client_rack=wire.client_rack or None,
+            client_rack=config.client_rack or wire.client_rack or None,
             session_timeout_ms=config.session_timeout_ms,
             heartbeat_interval_ms=config.heartbeat_interval_ms,
             max_poll_interval_ms=config.max_poll_interval_ms,

@@ -621,13 +621,17 @@ class Topics(TopicTable):
                 self._save_locked(grown)
             except BaseException:
                 self.catalogue = self.catalogue.with_topics(growing)
-                try:
-                    for name, numbers in added.items():
+                undone = {}
+                for name, numbers in added.items():
+                    # Each for itself: the others may be grown again, one by one.
+                    try:
                         layout.remove_partitions(self._root, name, numbers)
+                        undone[name] = before[name].replace(state=TopicState.READY, target=0)
+                    except OSError as error:
+                        _logger.warning("new partitions are left half made: topic=%s error=%s", name, error)
+                try:
                     self._root.sync()
-                    self._save_locked(
-                        {name: entry.replace(state=TopicState.READY, target=0) for name, entry in before.items()}
-                    )
+                    self._save_locked(undone)
                 except OSError as error:
                     _logger.warning(
                         "new partitions are left half made: topics=%s error=%s", ",".join(growing), error
