@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from logstore.batch._encode import encode
-from logstore.client.partition_position import PartitionPosition
+from logstore.client.partition_position import PartitionPosition, PositionRules
 from logstore.clock import SYSTEM_CLOCK
+from logstore.config.client import ConsumerConfig
 from logstore.errors import LogstoreError
 from logstore.records import TopicPartition
 from logstore.remote.backend.cursors import Arrived, RemoteCursor
@@ -125,3 +127,44 @@ def test_a_seek_overrides_a_cut(cursor: RemoteCursor, offset: int) -> None:
         assert [record.offset for record in batches] == list(range(offset, 9))
     else:
         assert (batches.next_offset, cursor.position, cursor.buffered) == (offset, offset, 0)
+
+
+@pytest.mark.parametrize("offset, epoch", [(40, 2), (4, -1), (10, -1), (10, 3)])
+@pytest.mark.parametrize("is_wanted", [True, False], ids=["read", "paused"])
+def test_a_seek_reaches_the_fetcher_at_once(cursor: RemoteCursor, offset: int, epoch: int, is_wanted: bool) -> None:
+    """What it finds out about the former position, as that its epoch is unknown, is not about the new one."""
+    cursor.is_wanted = is_wanted
+    before = cursor.seeks
+    cursor._sought(offset, epoch)
+    assert (cursor.position, cursor.epoch, cursor.is_wanted) == (offset, epoch, is_wanted)
+    assert (cursor.seeks > before) == ((offset, epoch) != (10, 3))
+
+
+def test_a_position_after_a_cut_is_not_taken_for_the_one_that_was_sought(cursor: RemoteCursor) -> None:
+    cursor._sought(15, 2)
+    cursor.add_locked(arrived(15, 20))
+    assert taken(cursor, 15) == (20, list(range(15, 20)))
+    cursor.cut_locked(12, 1)
+    assert taken(cursor, 20) == (12, [])
+    cursor.add_locked(arrived(12, 18))
+    assert taken(cursor, 12) == (18, list(range(12, 18)))
+    # As after a poll that was interrupted. The record before 15 is another one now.
+    assert not cursor.has_something_locked(15)
+    assert (cursor.position, cursor.epoch) == (15, -1)
+
+
+def test_nothing_behind_a_cut_counts_as_processed(cursor: RemoteCursor) -> None:
+    """Nor as committed: the next commit is of the position after the cut."""
+    rules = PositionRules(cast("Any", SimpleNamespace(offsets=None)), ConsumerConfig())
+    partition = PartitionPosition(cursor.name, cursor, "")
+    partition.offset = partition.done = partition.stored = 10
+    partition.stored_epoch = 2
+    cursor.cut_locked(6, 0)
+    cursor.add_locked(arrived(6, 8))
+    offsets: list[int] = []
+    while len(offsets) < 2:
+        run = rules.run_of(partition, 1 << 20)
+        assert run is not None
+        offsets += [record.offset for record in run.allow(10)]
+    assert offsets == [6, 7]
+    assert (partition.done, partition.stored, partition.stored_epoch) == (6, -1, -1)
