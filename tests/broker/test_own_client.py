@@ -67,6 +67,10 @@ class TestBackend(BackendConformance, ProducerConformance):
     def test_commits_that_are_not_waited_for_are_made_in_their_order(self) -> None:
         super().test_commits_that_are_not_waited_for_are_made_in_their_order()
 
+    @without_groups
+    def test_a_commit_of_a_consumer_has_the_epoch_of_the_record_before_it(self) -> None:
+        super().test_a_commit_of_a_consumer_has_the_epoch_of_the_record_before_it()
+
 
 class TestCommands(ClusterCommandCases):
     @pytest.fixture

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from logstore.broker import served
 from logstore.errors import StorageError
 from logstore.protocol.generated.messages import CreatePartitionsRequest, CreateTopicsRequest, MetadataRequest
 from logstore.records import TopicPartition
@@ -111,3 +112,19 @@ def test_topics_that_cannot_be_grown_together_are_grown_one_by_one(store: Store,
     found = wire.ask(R(topics=wanted, timeout_ms=1000), 3)
     assert [each.error_code != 0 for each in found.results] == [False, True, False]
     assert [store[name].partition_count for name in ("a", "b", "c")] == [2, 1, 2]
+
+
+def test_one_request_makes_at_most_as_many_partitions_as_with_kafka(
+    store: Store, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are made together, under a lock; of a request for more nothing is made."""
+    monkeypatch.setattr(served, "MOST_NEW_PARTITIONS", 10)
+    assert _create(wire, _new("a", 5), _new("b", 6), _new("none", 0)) == {"a": 44, "b": 44, "none": 44}
+    assert store.topics() == []
+    assert _create(wire, _new("a", 5), _new("b", 5), _new("none", 0)) == {"a": 0, "b": 0, "none": 37}
+    grows = [CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=11, assignments=None) for name in ("a", "b")]
+    found = wire.ask(CreatePartitionsRequest(topics=grows, timeout_ms=1000), 3)
+    assert [each.error_code for each in found.results] == [44, 44]
+    found = wire.ask(CreatePartitionsRequest(topics=grows[:1], timeout_ms=1000), 3)
+    assert [each.error_code for each in found.results] == [0]
+    assert (len(store["a"]), len(store["b"])) == (11, 5)

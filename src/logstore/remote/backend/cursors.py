@@ -184,7 +184,7 @@ class RemoteCursor(RemotePartition):
             self.is_wanted = True
             found, error = None, None
             if self._cut >= 0:
-                # The cut stays until a read begins there: the caller of this one may be interrupted before it moves.
+                # The cut stays until a read begins there: this one may be interrupted before its caller moves.
                 offset = self._cut
             elif self._runs:
                 found = self._last = self._runs.popleft()
