@@ -83,7 +83,7 @@ cdef class Loop:
     cdef ClientConnection _resumed                # of the timer that was cancelled last
     cdef readonly int64_t received_bytes          # held of requests that are not whole
     cdef readonly int64_t bytes_sendfile, bytes_copied, bytes_in, requests, refused_connections
-    cdef readonly int64_t accepted_connections, failed_requests     # failed: each has closed its connection
+    cdef readonly int64_t accepted_connections, failed_requests     # failed: errors of this loop
     cdef readonly int64_t idle_ns                 # without anything to do
     cdef int64_t _turn_ns                         # when the turn began
     cdef int64_t _requests_of[KEYS]

@@ -484,7 +484,7 @@ cdef class Loop:
         """Close the connections that have been idle for too long, and look again when the next one will be."""
         cdef ClientConnection connection
         now_s = self._clock.monotonic_s()
-        self._idle_timer = self.call_later(self.max_idle_s, self._close_idle)  # in case that an error ends this look
+        self._idle_timer = self.call_later(self.max_idle_s, self._close_idle)  # if this look fails
         for connection, used_s in list(self._by_use.items()):
             if used_s + self.max_idle_s > now_s:
                 break
@@ -520,6 +520,7 @@ cdef class Loop:
             return 0
         try:
             socket.setblocking(False)
+            socket.setsockopt(1, 9, 1)  # SOL_SOCKET, SO_KEEPALIVE, as Kafka: a host that vanished is noticed
             if socket.family.name != "AF_UNIX":
                 socket.setsockopt(6, 1, 1)  # IPPROTO_TCP, TCP_NODELAY: an answer does not wait for the next
             local = socket.getsockname()

@@ -54,8 +54,8 @@ class Broker:
             max_idle_s=config.connections_max_idle_ms / 1000,
             quick=self._requests.quick,
         )
-        self._served.begin(self._loop)
         page = None if metrics is None else MetricsPage(self._served, self._loop, self.bootstrap)
+        self._served.begin(self._loop)
         for listener, name in listeners:
             self._loop.listen(listener, name)
         self._failure: BaseException | None = None
@@ -82,7 +82,8 @@ class Broker:
     def metrics(self) -> dict[str, int]:
         """Return counts since the start: requests, bytes received, bytes sent by sendfile and by copy.
 
-        ``failed_requests`` are those that have closed their connection. ``connections`` is the number of now.
+        ``failed_requests`` are errors of the broker itself, most of which have closed a connection. ``connections``
+        is the number of now.
         """
         loop = self._loop
         return {

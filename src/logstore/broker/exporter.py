@@ -135,7 +135,11 @@ class MetricsPage:
             ("logstore_broker_bytes_copied", "Bytes sent that were copied", loop.bytes_copied),
             ("logstore_broker_connections_accepted", "Connections accepted", loop.accepted_connections),
             ("logstore_broker_connections_refused", "Connections beyond a limit", loop.refused_connections),
-            ("logstore_broker_requests_failed", "Requests that have closed a connection", loop.failed_requests),
+            (
+                "logstore_broker_requests_failed",
+                "Errors of the broker that have closed a connection",
+                loop.failed_requests,
+            ),
             ("logstore_broker_idle_seconds", "Time in which the loop had nothing to do", loop.idle_ns / 1e9),
         ):
             yield self._counter(name, meaning, [((), count)])

@@ -70,6 +70,7 @@ class Served:
         self._advertised = config.advertised()
         self.host = store._host
         self.loop: Loop
+        self._is_begun = False
         self._pool = ThreadPoolExecutor(_POOL, thread_name_prefix="logstore-broker-pool")
         self._administration = ThreadPoolExecutor(_ADMINISTRATION, thread_name_prefix="logstore-broker-requests")
         self._catalogue: Catalogue | None = None
@@ -81,6 +82,7 @@ class Served:
     def begin(self, loop: Loop) -> None:
         """Set the loop that calls come back to."""
         self.loop = loop
+        self._is_begun = True
         if not self.host.read_only:
             self.host.offsets.new_partitions = self.settings()["offsets.topic.num.partitions"]
 
@@ -88,7 +90,8 @@ class Served:
         """Wait for what the pools have begun; what waits in them is not begun, and was not answered."""
         self._administration.shutdown(cancel_futures=True)
         self._pool.shutdown(cancel_futures=True)
-        if not self.host.read_only and not self.host.closed:
+        if self._is_begun and not self.host.read_only and not self.host.closed:
+            self._is_begun = False
             self.host.offsets.new_partitions = self.host.config.offsets_topic_num_partitions
 
     def rights(self, client_id: str | None, connection: ClientConnection) -> Rights:

@@ -122,7 +122,8 @@ def test_one_request_makes_at_most_as_many_partitions_as_with_kafka(
     assert _create(wire, _new("a", 5), _new("b", 6), _new("none", 0)) == {"a": 44, "b": 44, "none": 44}
     assert store.topics() == []
     assert _create(wire, _new("a", 5), _new("b", 5), _new("none", 0)) == {"a": 0, "b": 0, "none": 37}
-    grows = [CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=11, assignments=None) for name in ("a", "b")]
+    grow = CreatePartitionsRequest.CreatePartitionsTopic
+    grows = [grow(name=name, count=11, assignments=None) for name in ("a", "b")]
     found = wire.ask(CreatePartitionsRequest(topics=grows, timeout_ms=1000), 3)
     assert [each.error_code for each in found.results] == [44, 44]
     found = wire.ask(CreatePartitionsRequest(topics=grows[:1], timeout_ms=1000), 3)
