@@ -10,8 +10,8 @@ takes a lock or runs bytecode. Steps change their fields under the GIL, which no
 ticker calls `take`, `begin_sleep` and `sleep`. It imports nothing of logstore.
 
 No wake-up is lost. `set` first adds the alarm to the list, then looks until when the thread sleeps. `begin_sleep`
-empties the list, says until when the thread sleeps, and begins again if the list has an alarm by then: objects that it
-makes may run the collector of garbage, and finalizers with it. An alarm set after that look releases a lock, and
+empties the list, says until when the thread sleeps, and begins again if the list has an alarm by then: objects that
+it makes may run the collector of garbage, and finalizers with it. An alarm set after that look releases a lock, and
 `sleep` ends at once if it was released before.
 """
 
