@@ -384,6 +384,11 @@ def partitions_below(root: Directory, names: list[str] | None = None) -> list[To
     )
 
 
+def partitions_named(names: list[str]) -> list[TopicPartition]:
+    """Return the partitions that have these names, sorted. None is looked at: each may be a file, or gone."""
+    return sorted(found for name in names if (found := _partition_of(name)) is not None)
+
+
 def partition_names(names: list[str], besides: Container[TopicPartition]) -> list[str]:
     """Return those of the names that are a partition's, except the ones in ``besides``; there may be a file."""
     return [name for name in names if (found := _partition_of(name)) is not None and found not in besides]

@@ -36,7 +36,7 @@ from logstore.errors import (
     UnknownTopicError,
 )
 from logstore.io._files import LIBC, File, Files, errno_of
-from logstore.log.directory.files import Directory, partitions_below
+from logstore.log.directory.files import Directory, partitions_named
 from logstore.records import INT64_MAX, TopicPartition
 from logstore.topic_names import check_name, check_writable_by_users
 
@@ -361,12 +361,12 @@ def sweep(
     directory = Directory(root, files)
     tag = query_tag(query)
     count = 0
-    for place in partitions_below(directory) if places is None else places:
+    for place in partitions_named(directory.names()) if places is None else places:
         staging = staged_directory(directory, place)
         try:
             names = staging.names()
         except StorageError:
-            # There is no staging directory, or the topic is being deleted.
+            # There is no staging directory, no partition of that name, or the topic is being deleted.
             continue
         for name in names:
             match = _NAME.fullmatch(name)
