@@ -1,4 +1,4 @@
-from typing import Final, final
+from typing import Any, Final, final
 from weakref import ref
 
 @final
@@ -8,7 +8,7 @@ class Alarm:
     @property
     def due_s(self) -> float: ...
     @property
-    def member(self) -> ref[object]: ...
+    def member(self) -> ref[Any]: ...
     def set(self, due_s: float) -> int:
         """Have the member ticked at a monotonic time, unless it is ticked before that anyway."""
 

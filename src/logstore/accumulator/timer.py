@@ -91,11 +91,11 @@ class Ticker:
         if member is None:
             return
         try:
-            member.tick()  # type: ignore[attr-defined]
+            member.tick()
         except Exception:
             # The member has failed or is closed: the next call to it raises the error.
             _logger.warning("a timed flush failed", exc_info=True)
-            self.remove(member)  # type: ignore[arg-type]
+            self.remove(member)
         except BaseException:
             # As of `sys.exit()` in a callback of a user: it ends no thread of ours.
             _logger.warning("a callback has ended a timed flush", exc_info=True)
