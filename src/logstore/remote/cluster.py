@@ -110,16 +110,15 @@ class Cluster:
         return self._closed
 
     def check_open(self) -> None:
-        """Raise if the client is closed."""
+        """Raise if the client is closed, or refuses the forked child that calls."""
+        if not self.serves_children and self._pid != os.getpid():
+            raise ForkedError("the client was made before a fork; call logstore.connect() in the child")
         if self._closed:
             raise ClientClosedError("the client is closed")
 
     def _check(self) -> None:
-        if self._closed:
-            raise ClientClosedError("the client is closed")
+        self.check_open()
         if self._pid != os.getpid():
-            if not self.serves_children:
-                raise ForkedError("the client was made before a fork; call logstore.connect() in the child")
             # The parent still uses these sockets, and the child has no thread that serves them.
             self._credentials = self._credentials.again()
             self._begin()

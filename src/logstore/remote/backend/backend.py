@@ -21,7 +21,7 @@ from logstore.client.backend.partitions import Partition
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config.client import ConsumerConfig, ProducerConfig
 from logstore.config.remote import ClusterConsumerConfig, RemoteProducerConfig, WireConfig
-from logstore.errors import ForkedError, LogstoreError, UnknownPartitionError, UnknownTopicError
+from logstore.errors import LogstoreError, UnknownPartitionError, UnknownTopicError
 from logstore.io._files import fork_generation
 from logstore.io._interrupts import shielded
 from logstore.io._notifier import Notifier
@@ -87,8 +87,6 @@ class RemoteBackend(Backend):
     # -- topics
 
     def _check(self) -> None:
-        if self._fork != fork_generation():
-            raise ForkedError(f"{self.location}: the client was made before a fork; call Client() in the child")
         self._client.cluster.check_open()
 
     def topics(self, *, internal: bool = False) -> list[str]:
