@@ -41,7 +41,7 @@ from logstore.store.lifecycle import StoreLifecycle, StoreMember
 from logstore.store.maintenance.disk_quota import DiskQuota, Limits
 from logstore.store.maintenance.scheduler import Progress, Scheduler
 from logstore.store.maintenance.tasks import MaintenanceTasks
-from logstore.store.requests.commit_server import SETTLE_MS, SWEEP_MS, LeftFiles, RequestServer
+from logstore.store.requests.commit_server import FIRST_SWEEP_S, SETTLE_MS, SWEEP_MS, LeftFiles, RequestServer
 from logstore.store.topic import Topic
 from logstore.topic_names import CONSUMER_OFFSETS, INTERNAL
 
@@ -175,7 +175,8 @@ class StoreHost:
         self.scheduler = scheduler
         # Soon after the start: an undecided batch keeps readers waiting.
         scheduler.add("undecided batches", SETTLE_MS, lambda: _settle(host)).due_s = self.clock.monotonic_s() + 1
-        scheduler.add("left files", SWEEP_MS, LeftFiles(root, self.clock).sweep)
+        left = scheduler.add("left files", SWEEP_MS, LeftFiles(root, self.clock).sweep)
+        left.due_s = self.clock.monotonic_s() + FIRST_SWEEP_S
         self.lifecycle.threads.append(scheduler)
         if not brief:
             self.requests = RequestServer(root, reserve, lambda: _open_of(host))

@@ -42,6 +42,8 @@ _PAUSE_S: Final = 1.0
 SETTLE_MS: Final = 30_000
 #: Period of the search for files that ended processes have left; those of senders are removed after a day.
 SWEEP_MS: Final = 86_400_000
+#: The first search comes so long after the opening of a store: it looks at each partition, and is not urgent.
+FIRST_SWEEP_S: Final = 600.0
 #: Requests and answers of versions that had files for them. This version does not act on them.
 _EARLIER: Final = ("logstore.inbox.", "logstore.taken.", "logstore.answer.")
 
