@@ -196,7 +196,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "files",
     ),
     "logstore.log.formats": (
-        "epoch_file",
+        "aborted_files epoch_file",
         "cleaned last_stop leader_epochs producer_snapshot recovery_point transaction_index",
         "checkpoints",
         "_published _recovery_slot",

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from logstore import Codec, Log
 from logstore.batch._batch import stamp as stamp_offsets
 from logstore.batch._batch import stamp_producer
-from logstore.batch._encode import encode
+from logstore.batch._encode import encode, encode_marker
 from logstore.log import Marker, ProducerStamp
 from logstore.testing._faults import FaultyFiles
 
@@ -105,6 +105,28 @@ class History:
         else:
             results = self.log.replica.append_turn(encoded, ack=ack)
             assert [result[:2] for result in results] == [batch[:2] for batch in sent]
+        self.sent += sent
+        return sent
+
+    def transactions_of_leader(self, parts: list[tuple[int, Marker | None]], ack: str = "written") -> list[Sent]:
+        """Append a run as from a leader: for each part a record of a producer's transaction, or its marker."""
+        first, sent, encoded = self.log.log_end_offset, [], []
+        for producer_id, marker in parts:
+            if marker is None:
+                records, stamp, batch = self._drawn(first, 1, producer_id, True)
+                assert stamp is not None
+                data = bytearray(encode(records, timestamp_ms=5_000))
+                stamp_producer(data, producer_id, 0, stamp.base_sequence, transactional=True)
+                self.sequences[producer_id] = stamp.base_sequence + 1
+            else:
+                batch = Sent(first, first, (), ProducerStamp(producer_id, 0, -1, True), marker)
+                data = bytearray(encode_marker(int(marker), 0, producer_id, 0, 5_000))
+            stamp_offsets(data, first, self.log.replica.leader_epoch)
+            sent.append(batch)
+            encoded.append(bytes(data))
+            first += 1
+        result = self.log.replica.append_replicated(b"".join(encoded), ack=ack)
+        assert result[:2] == (sent[0].first, sent[-1].last)
         self.sent += sent
         return sent
 

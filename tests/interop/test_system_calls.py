@@ -203,6 +203,30 @@ APPENDS = {
         "    return b''.join((first + n).to_bytes(8) + BATCH[8:12] + bytes(4) + BATCH[16:] for n in range(4))",
         "for _ in range(250): log.replica.append_replicated(led(log.log_end_offset), ack='written')",
     ),
+    "aborts": (
+        "from logstore.log import Marker, ProducerStamp\n"
+        "import itertools\n"
+        "sequences = itertools.count(0, 2)\n"
+        "def aborted():\n"
+        "    log.append([VALUE] * 2, producer=ProducerStamp(7, 0, next(sequences), True))\n"
+        "    log.replica.append_control(Marker.ABORT, producer_id=7, producer_epoch=0)",
+        "for _ in range(400): aborted()",
+    ),
+    # The same, as a follower gets it.
+    "replicated_aborts": (
+        "from logstore.batch._batch import stamp, stamp_producer\n"
+        "from logstore.batch._encode import encode_marker\n"
+        "import itertools\n"
+        "sequences = itertools.count()\n"
+        "def aborted():\n"
+        "    first = log.log_end_offset\n"
+        "    data, marker = bytearray(BATCH), bytearray(encode_marker(0, 0, 7, 0, 0))\n"
+        "    stamp_producer(data, 7, 0, next(sequences), transactional=True)\n"
+        "    stamp(data, first, 0)\n"
+        "    stamp(marker, first + 1, 0)\n"
+        "    return bytes(data + marker)",
+        "for _ in range(900): log.replica.append_replicated(aborted(), ack='written')",
+    ),
     "producer": (
         "producer = store.producer(linger_ms=0, batch_size=1_100, value_serializer=None)",
         "for _ in range(1_000): producer.send('t', VALUE)\n    producer.flush()",

@@ -1044,15 +1044,18 @@ cdef class PartitionLog:
     cdef int _move_marks(self) except -1:
         """Move the marks that follow the log end offset, and publish them."""
         cdef Watermark mark = self.high_watermark
+        cdef int64_t stable
         mark.advance(self.wanted_mark())
         if self.transactions.has_producers and not self.transactions.producers.is_all_stable():
             self.last_stable.advance(self.transactions.last_stable_offset(mark.value))
         else:
             self.last_stable.advance(mark.value)
         self.marks.check()
+        # Readers in other processes find aborted transactions in the files alone.
+        stable = min(self.last_stable.value, self.transactions.listed_end)
         try:
             self.published.put(self.segments._moment(), self.marks.log_start, mark.value,
-                               self.last_stable.value, self.end.value)
+                               max(self.marks.log_start, stable), self.end.value)
         except StorageError:
             # Once more, by the step that knows which errors fail the log.
             self.publish_locked()

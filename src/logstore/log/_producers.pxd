@@ -54,4 +54,5 @@ cdef class ProducersOfLog:
     cdef public Producers producers
     cdef public bint has_producers
     cdef public int64_t last_expiry_ms  # of the last search for expired producers
+    cdef public int64_t listed_end      # what readers in other processes may be shown as stable
     cdef void note_producer(self) noexcept

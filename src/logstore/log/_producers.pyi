@@ -122,3 +122,4 @@ class ProducersOfLog:
     producers: Producers
     has_producers: bool
     last_expiry_ms: int
+    listed_end: int

@@ -479,7 +479,8 @@ cdef str _producer_name(batch):
 cdef class ProducersOfLog:
     """Producer state as each append reads it; the subclass, `Transactions`, keeps its files.
 
-    ``has_producers`` is whether any producer has written here, as far as is known.
+    ``has_producers`` is whether any producer has written here, as far as is known. ``listed_end`` is the first
+    offset of an aborted transaction that the files do not list yet, or above every offset.
     """
 
     cdef void note_producer(self) noexcept:

@@ -328,6 +328,7 @@ class Log(Readable):
                     if full is None:
                         try:
                             state.durability.mark_clean_locked()
+                            state.tell_listed_locked()
                             facts = state.facts_locked(state.end.value)
                         except DiskFullError as error:
                             full = error

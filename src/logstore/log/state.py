@@ -58,7 +58,7 @@ from logstore.log.root import PartitionFacts, Root
 from logstore.log.space_quota import SpaceQuota
 from logstore.log.transactions import Transactions
 from logstore.log.write_modes import mode_of
-from logstore.records import INT32_MAX, INT64_MAX, TopicPartition
+from logstore.records import INT32_MAX, INT64_MAX, AbortedTransaction, TopicPartition
 
 if TYPE_CHECKING:
     import random
@@ -135,6 +135,7 @@ class State(PartitionLog):
         self.transactions = Transactions(directory, found.segments, config, found.producers, clock.now_ms())
         self.published = published_file(directory)
         self._is_published = False  # whether the published file has the current offsets
+        self._hides_aborted = False  # whether it may lack stable offsets, see `Transactions.listed_end`
         found.segments.begin_at(found.point.generation)
         is_new = found.point.sequence == 0
         end = found.segments.active.next_offset
@@ -370,7 +371,7 @@ class State(PartitionLog):
         end = self.mode.end_of_files(self.end.value, self.segments.active.next_offset)
         self._is_published = False
         try:
-            high_watermark, last_stable = min(self.high_watermark.value, end), min(self.last_stable.value, end)
+            high_watermark, last_stable = min(self.high_watermark.value, end), self._last_stable_of_files(end)
             publish = self.published.put if by_append else self.published.write
             publish(self.segments.moment(), self.log_start, high_watermark, last_stable, end)
         except OUT_OF_RESOURCES as error:
@@ -380,6 +381,32 @@ class State(PartitionLog):
             raise self.fail_locked(error) from error
         else:
             self._is_published = True
+
+    def _last_stable_of_files(self, end: int) -> int:
+        """Return the last stable offset for readers that find aborted transactions in the files alone."""
+        return max(self.log_start, min(self.last_stable.value, end, self.transactions.listed_end))
+
+    def list_aborted_locked(self, entry: AbortedTransaction) -> None:
+        """List an aborted transaction whose marker is in the active segment; its files may follow later."""
+        self.transactions.note_aborted(entry)
+        if self.transactions.must_save:
+            self._hides_aborted = self.transactions.listed_end < INT64_MAX
+            self.ask_follow_up(rolls=True)
+
+    def save_aborted(self) -> None:
+        """Write what the files of aborted transactions lack, without the lock; raises as `Transactions.save`."""
+        if self._hides_aborted or self.transactions.must_save:
+            with self.storing():
+                self.transactions.save(self.lock, self.tell_listed_locked)
+
+    def tell_listed_locked(self) -> bool:
+        """Show readers in other processes what waited for such files; return whether the log is open."""
+        if self.closed or self.failed is not None:
+            return False
+        if self._hides_aborted and self.transactions.listed_end == INT64_MAX:
+            self._hides_aborted = False
+            self.publish_locked()
+        return True
 
     def facts_locked(self, recovery_point: int) -> PartitionFacts:
         """Return the offsets that the root's checkpoints may record, with this recovery point."""
@@ -472,7 +499,7 @@ class State(PartitionLog):
 
         False only if `make_ready` helps: not for a memory tail, nor for an append of more than one segment.
         """
-        if self.closed or self.failed is not None or self.mode.in_memory or not self.transactions.is_saved:
+        if self.closed or self.failed is not None or self.mode.in_memory:
             return True
         if self.must_unmark or not self.published.is_at_hand():
             return False
@@ -487,7 +514,7 @@ class State(PartitionLog):
         Others may have filled each segment that this one has waited for. The roll at once, under the lock, is
         for logs that have no prepared segment, and for appends of more than one.
         """
-        helps = not self.closed and self.failed is None and not self.mode.in_memory and self.transactions.is_saved
+        helps = not self.closed and self.failed is None and not self.mode.in_memory
         return (
             helps
             and size <= self.config.segment_bytes
@@ -500,7 +527,7 @@ class State(PartitionLog):
 
     def can_roll_locked(self) -> bool:
         """Return whether a roll waits for no file operation; False only if `get_ready_to_roll` helps."""
-        helps = not self.closed and self.failed is None and not self.mode.in_memory and self.transactions.is_saved
+        helps = not self.closed and self.failed is None and not self.mode.in_memory
         return not helps or self.segments.active.size == 0 or self._can_switch_locked()
 
     def make_ready(self) -> None:
@@ -625,7 +652,7 @@ class State(PartitionLog):
                     self.roll_locked()
                 self.append_locked(batch, first, -1)
             if head.aborted is not None:
-                self.transactions.note_aborted(head.aborted)
+                self.list_aborted_locked(head.aborted)
             self.mode.drop_head()
 
     def name_close(self, reason: str, error: type[LogClosedError]) -> None:

@@ -4,24 +4,36 @@
 of each segment, the note, and the snapshots at segment boundaries. The note is the file ``logstore.aborted`` with
 the checksums of these indexes. Changes are made under the log's lock; readers may call `aborted_between` at any
 time.
+
+An append only writes: an entry goes to the index of the active segment, if that is open, and to the head of the
+note. Where a file has to be made, opened or replaced, the entry is kept in memory alone. `save` writes it later,
+without the log's lock. Until then readers in other processes are shown no record from the first one of such a
+transaction on (`listed_end`), and no recovery point rises over its marker.
+
+Locks of `save`, in the order in which they are acquired: `_turn`, the log's lock, `_writing`. It holds `_writing`
+for its file operations and waits for no lock meanwhile. So a change under the log's lock can wait for them.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
 
 from logstore.config.log import LogConfig
 from logstore.errors import OUT_OF_RESOURCES, RecordError, StorageError, TooManyFilesError
 from logstore.io._files import File
+from logstore.io._interrupts import held
 from logstore.log._producers import ProducedBatch, Producers, ProducersOfLog
 from logstore.log.directory import files
 from logstore.log.directory.files import Directory
 from logstore.log.directory.segments import Segments
-from logstore.log.formats import producer_snapshot, transaction_index
-from logstore.log.formats.transaction_index import NOTHING, Note, Sum
+from logstore.log.formats import aborted_files, producer_snapshot, transaction_index
+from logstore.log.formats.aborted_files import AbortedFiles, AbortedIndex, WrittenFiles
+from logstore.log.formats.transaction_index import ENTRY_BYTES, NOTHING, Note, Sum
+from logstore.log.marks._watermark import LogLock
 from logstore.log.recovery import recovery
 from logstore.records import INT64_MAX, AbortedTransaction, AppendResult, Origin
 
@@ -49,16 +61,25 @@ class Transactions(ProducersOfLog):
         # Aborted transactions by the base offset of the segment. The lists only grow; a truncation replaces them.
         self._aborted: dict[int, list[AbortedTransaction]] = {}
         self._index_file: File | None = None
-        self._index_name_dirty = False
+        self._index_entries = 0  # how many entries that file has
+        # As counts, as in `Unsynced`: with a flag, a change during the sync would be taken for synced.
+        self._name_changes = self._synced_name_changes = 0
         self._sealed_indexes: list[File] = []  # of segments that rolls have sealed, to be synced
+        self._unused: list[File] = []  # to be closed once no `save` writes to them
         # Segments whose index file lacks entries of their list: the file has to be written again.
         self.unsaved: set[int] = set()
+        # Segments whose index file lacks the last entries of their list, or is not there yet.
+        self._behind: set[int] = set()
+        self._turn = threading.Lock()  # held by one `save` at a time
+        self._writing = threading.Lock()  # held by it for its file operations
+        self._version = 0  # of the files; a change under the log's lock makes what `save` writes void
         # Segments replaced by the last compaction; their lists are kept for readers that hold the old ones.
         self._superseded: set[int] = set()
         # The entries in the files of compacted segments; the lists above may hold more.
         self._listed: dict[int, list[AbortedTransaction]] = {}
         self.has_producers = not self.is_idle
         self.last_expiry_ms = now_ms
+        self.listed_end = INT64_MAX
 
     def reconfigure(self, config: LogConfig) -> None:
         """Apply new settings."""
@@ -73,12 +94,17 @@ class Transactions(ProducersOfLog):
     @property
     def is_saved(self) -> bool:
         """Return whether the files of the aborted indexes are complete; until then no recovery point may rise."""
-        return not self.unsaved
+        return not self.unsaved and not self._behind
+
+    @property
+    def must_save(self) -> bool:
+        """Return whether `save` has something to do."""
+        return self._note_behind or not self.is_saved
 
     @property
     def is_synced(self) -> bool:
-        """Return whether `sync` would have nothing to do."""
-        if self.unsaved or self._note_behind or self._index_name_dirty or self._sealed_indexes:
+        """Return whether `save` and `sync_files` would have nothing to do."""
+        if self.must_save or self._name_changes != self._synced_name_changes or self._sealed_indexes:
             return False
         return self._index_file is None or not (self._index_file.dirty or self._index_file.sync_failed)
 
@@ -86,14 +112,7 @@ class Transactions(ProducersOfLog):
 
     def check(self, batch: ProducedBatch, origin: Origin) -> AppendResult | None:
         """Return None for a new batch, the first result for a duplicate; raise as `Producers.check`."""
-        known = self.producers.check(batch, origin)
-        if known is None and batch.marker is not None:
-            self.load_active()
-        return known
-
-    def load_active(self) -> None:
-        """Load the entries of the active segment, before a marker is written: an index file may fail to open."""
-        self._entries(self._segments.active.base_offset)
+        return self.producers.check(batch, origin)
 
     def changing(self) -> Producers:
         """Return the producer state for a caller that records batches in it."""
@@ -109,34 +128,51 @@ class Transactions(ProducersOfLog):
         return producers.abort_entry(producers.apply(batch, now_ms))
 
     def note_aborted(self, entry: AbortedTransaction) -> None:
-        """List an aborted transaction whose marker is in the active segment."""
+        """List an aborted transaction whose marker is in the active segment; then look at `must_save`."""
         base = self._segments.active.base_offset
-        entries = self._entries(base)
+        entries = self._aborted[base]  # loaded at opening: no file is read under the lock
         entries.append(entry)
         if self.sums is None:
             self.sums = {}
         self.sums[base] = self.sums.get(base, NOTHING).plus(transaction_index.encode([entry]))
-        if base in self.unsaved:
-            return
-        # Readers in this process use the list. If the file cannot be written, the next sync replaces it.
+        if not self._put_entry(base, entries):
+            # Readers in this process use the list. Others must not pass a transaction that they do not find.
+            self.listed_end = min(self.listed_end, entry.first_offset)
+            self._note_behind = True
+        elif self._note_base != base or self._note_behind or not self._put_head():
+            self._note_behind = True
+
+    def _put_entry(self, base: int, entries: list[AbortedTransaction]) -> bool:
+        """Write the newest entry to the index of the active segment, if that needs no other file operation."""
+        file = self._index_file
+        if base in self.unsaved or base in self._behind:
+            return False
+        if file is None or not file.is_at_hand():
+            self._behind.add(base)
+            return False
         try:
-            if self._index_file is None:
-                name = files.segment_file(base, files.ABORTED_INDEX)
-                self._index_file = self._directory.open(name, create=True, writable=True)
-                self._index_name_dirty = True
-            data = transaction_index.encode([entry])
-            self._index_file.write(data, (len(entries) - 1) * len(data))
+            file.write(transaction_index.encode(entries[-1:]), (len(entries) - 1) * ENTRY_BYTES)
         except StorageError:
             self.unsaved.add(base)
-        if self._note_base != base:
-            self._save_note()
-        elif self._note_file is not None:
-            # The note is written after the index: of the active segment, an index may have more entries than it.
-            try:
-                others = sum(1 for other, known in self.sums.items() if other != base and known.entries)
-                self._note_file.write(transaction_index.encode_head(base, self.sums[base], others), 0)
-            except StorageError:
-                self._note_behind = True
+            return False
+        self._index_entries = len(entries)
+        return True
+
+    def _put_head(self) -> bool:
+        """Write the head of the note, in the same way.
+
+        It is written after the index: of the active segment, an index may have more entries than the note counts.
+        """
+        file, sums = self._note_file, self.sums
+        if file is None or sums is None or not file.is_at_hand():
+            return False
+        base = self._note_base
+        others = sum(1 for other, known in sums.items() if other != base and known.entries)
+        try:
+            file.write(transaction_index.encode_head(base, sums.get(base, NOTHING), others), 0)
+        except StorageError:
+            return False
+        return True
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """Return the last stable offset: the first offset of an undecided transaction, or the high watermark."""
@@ -210,6 +246,11 @@ class Transactions(ProducersOfLog):
                     self.unsaved.add(base)
             elif entries:
                 self.sums = {**(self.sums or {}), base: NOTHING.plus(data)}
+        # Loaded now, so that no append under the log's lock reads a file.
+        active = self._segments.active.base_offset
+        if active in found or (note.sums is not None and active in note.sums) or note.is_lost:
+            self._entries(active)
+        self._aborted.setdefault(active, [])
         there = {segment.base_offset for segment in self._segments.all}
         # The note may also name a removed segment.
         if self.sums is not None and (self.sums != note.sums or not there.issuperset(self.sums)):
@@ -227,7 +268,14 @@ class Transactions(ProducersOfLog):
             self._directory.replace(name, data, durable=True)
         else:
             self._directory.remove(name)
-        self.unsaved.discard(base_offset)
+        self._has_saved({base_offset})
+
+    def _has_saved(self, bases: Collection[int]) -> None:
+        """Record that the indexes of segments are in their files, or are not wanted any more."""
+        self.unsaved.difference_update(bases)
+        self._behind.difference_update(bases)
+        if self.is_saved:
+            self.listed_end = INT64_MAX
 
     def _note_sum(self, base_offset: int, known: Sum) -> None:
         if self.sums is not None:
@@ -236,26 +284,147 @@ class Transactions(ProducersOfLog):
             self.sums = {**(self.sums or {}), base_offset: known}
 
     def _save_note(self) -> None:
-        """Write the note: the sums of all indexes, beginning with that of the active segment.
-
-        If the note is lost or out of date, recovery reads the markers of the log, which takes time. So the note is
-        written as a whole: after a power cut it is the old or the new one.
-        """
+        """Write the note: the sums of all indexes, beginning with that of the active segment."""
         self._close_note()
         if self.sums is None:
             return
-        there = {segment.base_offset for segment in self._segments.all}
-        self.sums = {base: known for base, known in self.sums.items() if base in there and known.entries}
-        base = self._segments.active.base_offset
         self._note_behind = True
-        with contextlib.suppress(StorageError):
-            self._directory.replace(
-                transaction_index.NOTE, transaction_index.encode_note(base, self.sums), durable=False, whole=True
-            )
-            self._index_name_dirty = True
-            self._note_file = self._directory.open(transaction_index.NOTE, writable=True)
-            self._note_base = base
+        base, sums = self._segments.active.base_offset, self._sums_now()
+        self._install_note(aborted_files.write_note(self._directory, base, sums), base, sums)
+
+    def _sums_now(self) -> dict[int, Sum]:
+        """Return the sums of the segments that are there."""
+        there = {segment.base_offset for segment in self._segments.all}
+        self.sums = {base: known for base, known in (self.sums or {}).items() if base in there and known.entries}
+        return dict(self.sums)
+
+    def _install_note(self, file: File | None, base: int, sums: Mapping[int, Sum]) -> None:
+        """Write on in a note that has these sums, unless other segments have got entries meanwhile."""
+        if file is None:
+            return
+        self._close_note()
+        self._name_changes += 1
+        others = {other: known for other, known in (self.sums or {}).items() if other != base and known.entries}
+        if others != {other: known for other, known in sums.items() if other != base}:
+            file.close()
+            return
+        self._note_file, self._note_base = file, base
+        self._note_behind = self.sums is not None and self.sums.get(base, NOTHING) != sums.get(base, NOTHING)
+        if self._note_behind and self._put_head():
             self._note_behind = False
+
+    # -- files, written without the log's lock
+
+    def save(self, lock: LogLock, settle_locked: Callable[[], bool]) -> None:
+        """Write what the indexes and the note lack, without the log's lock, which the caller must not hold.
+
+        ``settle_locked`` is called under the lock, before the files are looked at and after they were written: it
+        returns whether the log is still open.
+
+        Raises:
+            DiskFullError, TooManyFilesError: there is no space for the index, or no free descriptor; retry later.
+            StorageError: the index could not be written.
+        """
+        with held(self._turn):
+            is_noted = True
+            while is_noted:
+                with held(lock):
+                    saving = self._to_save() if settle_locked() else None
+                if saving is None:
+                    return
+                with held(self._writing):
+                    if saving.version != self._version:
+                        continue
+                    saved = aborted_files.write(self._directory, saving)
+                with held(lock):
+                    if saving.version != self._version:
+                        saved.close()
+                        continue
+                    self._hand_over(saving, saved)
+                    settle_locked()
+                # A note that cannot be written is written by a later call: nothing waits for it.
+                is_noted = saving.sums is None or saved.note is not None
+
+    def _to_save(self) -> AbortedFiles | None:
+        """Return what `save` has to write now, None if nothing."""
+        for unused in self._unused:
+            if unused.sync_failed:
+                self._sealed_indexes.append(unused)  # its next sync says so
+            else:
+                unused.close()
+        self._unused = []
+        if not self.must_save:
+            return None
+        active = self._segments.active.base_offset
+        indexes = []
+        for base in sorted(self.unsaved | self._behind):
+            file = self._index_file if base == active and base not in self.unsaved else None
+            written = 0 if file is None else self._index_entries
+            indexes.append(AbortedIndex(base, tuple(self._aborted[base]), file, written, base in self.unsaved))
+        sums = self._sums_now() if self._note_behind and self.sums is not None else None
+        if sums is None:
+            self._note_behind = False
+            if not indexes:
+                return None
+        return AbortedFiles(self._version, tuple(indexes), active, sums)
+
+    def _hand_over(self, saving: AbortedFiles, saved: WrittenFiles) -> None:
+        """Write on in the files that were written, and in the same moment what has come since."""
+        for index in saving.indexes:
+            base, file = index.base_offset, saved.indexes.get(index.base_offset)
+            if base in saved.broken:
+                # Replaced by the next turn; an append writes nothing to it meanwhile.
+                self.unsaved.add(base)
+                continue
+            entries = self._aborted[base]
+            self._name_changes += 1
+            if base != self._segments.active.base_offset:
+                if file is not None and file not in self._sealed_indexes:
+                    self._sealed_indexes.append(file)
+            elif file is not self._index_file:
+                self._close_index()
+                self._index_file = file
+            self.unsaved.discard(base)
+            self._behind.discard(base)
+            if base == self._segments.active.base_offset:
+                self._index_entries = len(index.entries)
+            if len(entries) > len(index.entries):
+                self._put_rest(base, file, entries[len(index.entries) :], len(index.entries))
+        if saving.sums is not None:
+            self._install_note(saved.note, saving.active, saving.sums)
+        saved.close_unused()
+        if self.is_saved:
+            self.listed_end = INT64_MAX
+
+    def _put_rest(self, base: int, file: File | None, rest: list[AbortedTransaction], written: int) -> None:
+        """Write entries that an append has listed while the others were written."""
+        try:
+            if file is None or not file.is_at_hand():
+                self._behind.add(base)
+                return
+            file.write(transaction_index.encode(rest), written * ENTRY_BYTES)
+        except StorageError:
+            self.unsaved.add(base)
+        else:
+            self._index_entries = written + len(rest)
+
+    def _halt(self) -> None:
+        """Make void what `save` writes, and wait for its file operation; under the log's lock, before a change."""
+        self._version += 1
+        with held(self._writing):
+            pass
+
+    def sync_files(self) -> None:
+        """Sync the indexes and the names of new ones. Called with or without the log's lock, after `save`."""
+        # Before the sealed ones: a roll may seal it in between.
+        active = self._index_file
+        self.sync_sealed()
+        if active is not None and not (active.closed and not active.sync_failed):
+            active.sync()
+        changed = self._name_changes
+        if changed > self._synced_name_changes:
+            self._directory.sync()
+            self._synced_name_changes = max(self._synced_name_changes, changed)
 
     def listed(self, base_offset: int) -> list[AbortedTransaction]:
         """Return the aborted transactions whose markers are in a segment."""
@@ -290,7 +459,13 @@ class Transactions(ProducersOfLog):
         note as a whole.
         """
         if self._index_file is not None:
-            self._sealed_indexes.append(self._index_file)
+            # One that lacks entries is opened again by `save`, which may be writing to it now.
+            sealed = self._segments.active.base_offset
+            if sealed in self.unsaved or sealed in self._behind:
+                self._unused.append(self._index_file)
+                self._version += 1
+            else:
+                self._sealed_indexes.append(self._index_file)
             self._index_file = None
         self._aborted.setdefault(base_offset, [])
         if self.sums is not None and self.sums.get(self._note_base, NOTHING).entries:
@@ -336,25 +511,24 @@ class Transactions(ProducersOfLog):
                 producer_snapshot.save_own(self._directory, self.producers, offset, generation)
 
     def sync(self) -> None:
-        """Make the aborted index of the active segment durable, and retry failed index and note writes.
+        """Make the aborted indexes durable, and retry failed index and note writes; under the log's lock.
 
         Raises:
             DiskFullError, TooManyFilesError: there is no space for the index, or no free descriptor; retry later.
             StorageFailedError: the sync failed.
         """
-        self.sync_sealed()
-        for base in sorted(self.unsaved):
-            self._put(base, self._aborted[base])
-        if self._note_behind:
-            self._save_note()
-        if self._index_file is not None:
-            self._index_file.sync()
-        if self._index_name_dirty:
-            self._directory.sync()
-            self._index_name_dirty = False
+        if self.must_save:
+            self._halt()
+            while (saving := self._to_save()) is not None:
+                saved = aborted_files.write(self._directory, saving)
+                self._hand_over(saving, saved)
+                if saving.sums is not None and saved.note is None:
+                    break
+        self.sync_files()
 
     def truncated(self, offset: int, producers: Producers, generation: int) -> None:
         """Use the replayed state after a truncation to an offset; forget aborted transactions above it."""
+        self._halt()
         self._close_index()
         self.producers = producers
         self.has_producers = self.has_producers or not self.is_idle
@@ -370,6 +544,7 @@ class Transactions(ProducersOfLog):
             # The index file has entries of truncated offsets, so the markers are read instead.
             entries = recovery.rebuild_aborted(self._segments, active, self._config)
         self._put(active.base_offset, transaction_index.truncate_to(entries, offset))
+        self._has_saved([base for base in self.unsaved | self._behind if base not in self._aborted])
         self._save_note()
 
     def restarted(self, base_offsets: list[int], producers: Producers, offset: int, generation: int) -> None:
@@ -383,6 +558,7 @@ class Transactions(ProducersOfLog):
         ``listed`` are the entries of the new segment's index file. Readers may still have bytes of the old
         segments. So until the next compaction, the list in memory has all aborted transactions of these.
         """
+        self._stop_saving(base_offsets)
         for base in self._superseded.difference(base_offsets):
             self._aborted.pop(base, None)
         held = [self._listed.pop(base) if base in self._listed else self._entries(base) for base in base_offsets]
@@ -390,25 +566,33 @@ class Transactions(ProducersOfLog):
         self._listed[base_offsets[0]] = listed
         # A reader that holds the old tuple of segments also asks for the segments after the first.
         self._superseded = set(base_offsets[1:])
-        self.unsaved.difference_update(base_offsets)
+        self._has_saved(base_offsets)
         if self.sums is not None:
             for base in base_offsets:
                 self.sums.pop(base, None)
             self._note_sum(base_offsets[0], NOTHING.plus(transaction_index.encode(listed)))
-            self._save_note()
+            # The caller writes it, without the lock, before it changes a name.
+            self._note_behind = True
 
     def dropped(self, base_offsets: list[int]) -> File | None:
         """Forget removed segments; return a file that is not used any more, for the caller to close."""
         unused = None
+        self._stop_saving(base_offsets)
+        self._has_saved(base_offsets)
         for base in base_offsets:
             self._aborted.pop(base, None)
             self._listed.pop(base, None)
-            self.unsaved.discard(base)
             if self.sums is not None and self.sums.pop(base, None) is not None:
                 # The next entry writes the whole note: a new head would count fewer segments than the note has.
                 self._note_base = -1
                 unused, self._note_file = self._note_file or unused, None
         return unused
+
+    def _stop_saving(self, base_offsets: Collection[int]) -> None:
+        """Keep `save` away from the indexes of segments that are about to be removed; see `_halt`."""
+        self._version += 1
+        if not (self.unsaved | self._behind).isdisjoint(base_offsets):
+            self._halt()
 
     def _close_index(self) -> None:
         if self._index_file is not None:
@@ -422,7 +606,9 @@ class Transactions(ProducersOfLog):
             self._note_file = None
 
     def close(self) -> None:
-        for file in self._sealed_indexes:
+        """Close every file; what `save` writes is done before, so that the next opener does not meet it."""
+        self._halt()
+        for file in (*self._sealed_indexes, *self._unused):
             file.close()
         self._close_index()
         self._close_note()

@@ -280,6 +280,7 @@ def rolls_under_the_lock(monkeypatch, tmp_path, how: str) -> tuple[int, int]:
             "append_batch": lambda: log.replica.append_batch(encoded),
             "append_batch, checked": lambda: log.replica.append_batch(bytearray(encoded)),
             "append_turn": lambda: log.replica.append_turn([encoded] * 3),
+            "append_run": lambda: log.replica.append_run(bytearray(encoded * 3), max_timestamp_ms=0),
         }
 
         def fill() -> None:
@@ -292,7 +293,7 @@ def rolls_under_the_lock(monkeypatch, tmp_path, how: str) -> tuple[int, int]:
         return len(counted), log.metrics().counters["rolls"]
 
 
-WAYS = ["append", "append_many", "codec", "append_batch", "append_batch, checked", "append_turn"]
+WAYS = ["append", "append_many", "codec", "append_batch", "append_batch, checked", "append_turn", "append_run"]
 
 
 @pytest.mark.parametrize("how", WAYS)

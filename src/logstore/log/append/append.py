@@ -466,7 +466,7 @@ def _record_locked(state: State, produced: ProducedBatch, now: int) -> None:
     """Record the producer of batches that are in the files, and the transaction that they abort."""
     aborted = state.transactions.apply(produced, now)
     if aborted is not None:
-        state.transactions.note_aborted(aborted)
+        state.list_aborted_locked(aborted)
     state.transactions.expire(now)
 
 

@@ -32,10 +32,15 @@ def append_run(
 
         def write(piece: memoryview = rest, stamp: ProducerStamp = stamp) -> tuple[int, AppendResult]:
             written = state.append_run(piece, stamp, newest, now_ms, writer)
-            if written is None:
-                state.get_ready(min(len(piece), state.config.segment_bytes), 1, newest)
+            size, span = min(len(piece), state.config.segment_bytes), 1
+            while written is None:
+                # What a roll needs is prepared without the lock, however often another append takes it.
+                state.get_ready(size, span, newest)
                 settle = writer.settle_locked
-                written = locked(state.lock, settle, _write_piece_locked, state, piece, stamp, newest, now_ms)
+                size, span, result = locked(
+                    state.lock, settle, _write_piece_locked, state, piece, stamp, newest, now_ms
+                )
+                written = None if result is None else (size, result)
             return written
 
         size, written = with_space(state.quota, len(rest), write)
@@ -54,14 +59,20 @@ def append_run(
 
 def _write_piece_locked(
     state: State, rest: memoryview, producer: ProducerStamp, newest: int, now_ms: int
-) -> tuple[int, AppendResult]:
-    """Write as many batches as one segment takes, and roll before if need be; return their bytes and the result."""
+) -> tuple[int, int, AppendResult | None]:
+    """Write as many batches as one segment takes, and roll before if need be.
+
+    Returns their bytes, their count of records, and the result: None if a roll would wait for a file, see
+    `State.must_wait_locked`.
+    """
     # Under the lock: a smaller segment.bytes may be set at any time.
     size, batch_count, count = _piece(rest, state.mode.most_bytes(state.config.segment_bytes))
+    if state.must_wait_locked(size, count, newest):
+        return size, count, None
     produced = produced_run(producer, count, newest) if producer.producer_id >= 0 else None
     result = write_locked(state, rest[:size], count, count, batch_count, newest, produced, Origin.CLIENT, now_ms)
     assert not result.duplicate, (state.name, producer)
-    return size, result
+    return size, count, result
 
 
 def _piece(view: memoryview, limit: int) -> tuple[int, int, int]:

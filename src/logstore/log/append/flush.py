@@ -1,8 +1,8 @@
 """Flush: makes a log durable by rounds of syncs under group commit, and decides when a flush is due.
 
 Nearly every round syncs the active segment alone: `_log_rounds` runs it. One of those here begins under the log's
-lock: it writes a memory tail and unsaved leader epochs, and syncs the index of aborted transactions. Then it syncs,
-without the lock, the sealed segments that are not on disk yet, the active segment, and the names of new files. Only
+lock: it writes a memory tail and unsaved leader epochs. Then it syncs, without the lock, the index of aborted
+transactions, the sealed segments that are not on disk yet, the active segment, and the names of new files. Only
 then does the recovery point rise. A failed sync is never retried.
 """
 
@@ -62,13 +62,18 @@ class Flusher:
 
     def sync_locked(self) -> None:
         """Sync to the log end offset under the lock, for close; appends wait and cannot move the end meanwhile."""
+        state = self._state
         found = self._begin_locked()
         try:
+            try:
+                state.transactions.sync()
+            except DiskFullError as error:
+                self._warn_of_unlisted(error)
             self._sync(found)
         except TooManyFilesError:
             raise
         except StorageError as error:
-            raise self._state.fail_locked(error) from error
+            raise state.fail_locked(error) from error
         self._end_locked(found)
 
     # -- rounds, as `LogRounds` calls them ---------------------------------------------------------
@@ -107,6 +112,7 @@ class Flusher:
         with held(state.lock):
             found = self._begin_locked()
         try:
+            self._sync_aborted()
             self._sync(found)
         except TooManyFilesError:
             # No sync was tried, so none has failed: the next flush syncs the same files.
@@ -129,23 +135,25 @@ class Flusher:
                 state.drain_tail_locked()
         if not state.epochs.is_saved:
             shielded(state.epochs.save_locked)
-        try:
-            if state.transactions.is_saved:
-                state.transactions.sync()
-            else:
-                shielded(state.transactions.sync)
-        except DiskFullError:
-            _logger.warning("aborted transactions not listed, the disk is full: log=%s", state.path)
-        except TooManyFilesError:
-            # No mark has risen yet.
-            raise
-        except StorageError as error:
-            raise state.fail_locked(error) from error
         active = state.segments.active
         unflushed = state.counters.take_unflushed()
         return _Round(
             state.end.value, state.unsynced.segments, active, active.size, state.segments.generation, unflushed
         )
+
+    def _sync_aborted(self) -> None:
+        """List the aborted transactions and sync the list; after the round has begun, which needs what is there."""
+        state = self._state
+        try:
+            if state.transactions.must_save:
+                shielded(state.save_aborted)
+            state.transactions.sync_files()
+        except DiskFullError as error:
+            self._warn_of_unlisted(error)
+
+    def _warn_of_unlisted(self, error: DiskFullError) -> None:
+        # The records are synced all the same, but no recovery point rises over them.
+        _logger.warning("aborted transactions not listed: log=%s error=%s", self._state.path, error)
 
     def _sync(self, found: _Round) -> None:
         state = self._state

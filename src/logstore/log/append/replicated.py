@@ -56,8 +56,9 @@ def _write(writer: LogWriter, run: ReplicatedRun) -> int:
             written = locked(state.lock, writer.settle_locked, _write_locked, state, run, now_ms)
             if run.taken == run.count:
                 return written
-            # The next segment is full, too: what a roll needs is prepared without the lock.
+            # What a roll needs is prepared without the lock, however often another append takes it.
             state.follow_up()
+            shielded(state.get_ready_to_roll)
     # Drained first. An interrupted append could not be undone beside it, so none comes in between.
     return shielded(locked, state.lock, writer.settle_locked, _write_locked, state, run, now_ms)
 
@@ -72,16 +73,15 @@ def _write_locked(state: State, run: ReplicatedRun, now_ms: int) -> int:
     run.check_follows(state.name, state.end.value, -1 if latest is None else latest.epoch)
     if state.must_unmark:
         shielded(state.durability.unmark_locked)
-    taken = run.taken
     while run.taken < run.count:
         piece = run.piece(state)
         if piece is None:
-            if run.taken > taken and not state.mode.in_memory and not state.rolls.may_switch_locked():
-                break
             if run.first_offset - state.end.value > INT32_MAX:
                 shielded(state.skip_to_locked, run.first_offset)
-            else:
+            elif state.mode.in_memory or state.rolls.may_switch_locked():
                 shielded(state.roll_locked)
+            else:
+                break
             piece = run.piece(state)
             assert piece is not None, (state.name, run.first_offset)
         state.begin_append()
@@ -98,9 +98,6 @@ def _write_piece_locked(state: State, run: ReplicatedRun, piece: Piece, now_ms: 
     """Write batches that the active segment takes, and move the marks over them: all of them or none."""
     transactions = state.transactions
     has_producers = run.has_producers(piece.batch_count)
-    if has_producers:
-        # Before the bytes are written: an index file of aborted transactions may fail to open.
-        transactions.load_active()
     first = state.end.value
     with run.bytes[piece.position : piece.position + piece.size] as data:
         state.append_locked(data, first, -1)
@@ -109,7 +106,7 @@ def _write_piece_locked(state: State, run: ReplicatedRun, piece: Piece, now_ms: 
         note_epoch_locked(state, epoch, offset)
     if has_producers:
         for entry in run.apply(transactions.changing(), piece.batch_count, now_ms):
-            transactions.note_aborted(entry)
+            state.list_aborted_locked(entry)
         state.transactions.expire(now_ms)
     state.counters.count(piece.record_count, piece.batch_count, piece.size)
     run.take(piece.batch_count)

@@ -13,11 +13,12 @@ and retry.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Sequence
 
 from logstore._segment import Segment
-from logstore.errors import StorageError, TooManyFilesError
+from logstore.errors import OUT_OF_RESOURCES, StorageError, TooManyFilesError
 from logstore.io._files import File
 from logstore.io._interrupts import held
 from logstore.log.directory import files
@@ -170,6 +171,8 @@ def _replace(state: State, old: Sequence[Segment], new: Segment, listed: list[Ab
             segments.replace(old, passing)
             state.holds.lose(old)
             state.unsynced.remove(old)
+        with contextlib.suppress(*OUT_OF_RESOURCES):
+            state.save_aborted()
         for segment in old:
             segment.close()
         removed = _take_away(state, old)

@@ -74,6 +74,8 @@ class RollingLog(Protocol):
 
     def move_marks_locked(self, *, has_grown: bool) -> None: ...
 
+    def save_aborted(self) -> None: ...
+
 
 class _Roll:
     """One roll: the segment that it has sealed, and the new one with the snapshot for its base offset."""
@@ -134,7 +136,6 @@ class Rolls:
             and self.is_active_named
             and len(state.unsynced.segments) < MOST_UNSYNCED
             and not state.mode.in_memory
-            and state.transactions.is_saved
         )
 
     @property
@@ -214,6 +215,8 @@ class Rolls:
         if state is None:
             return  # the log was closed, and is gone
         try:
+            # First, since readers in other processes wait for it.
+            state.save_aborted()
             with held(state.segments_mutex):
                 if self._is_open():
                     self._complete_all()
@@ -266,11 +269,11 @@ class Rolls:
         for roll in self._unfinished:
             if not roll.is_complete:
                 break
+            state.save_aborted()
             with self._state.storing():
                 self._sync(roll)
             with held(state.lock):
                 if self._is_open():
-                    self._save_note_locked()
                     self._record_locked(roll)
 
     def _sync_found(self) -> None:
@@ -347,8 +350,8 @@ class Rolls:
         state.directory.sync()
 
     def _save_note_locked(self) -> None:
-        """Write the note of the aborted indexes, if a roll has left it behind: only with aborted transactions."""
-        if not self._state.transactions.is_noted:
+        """Write what the aborted indexes and their note lack: only with aborted transactions."""
+        if self._state.transactions.must_save:
             with self._state.storing_locked(is_append=False):
                 self._state.transactions.sync()
 
