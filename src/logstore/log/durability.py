@@ -206,8 +206,8 @@ class Durability:
     def make_point_durable(self) -> None:
         """Sync the first recovery point, before the log has a second segment. Called without the lock."""
         self.recovery.sync()
+        self.note_start(durable=False)
         with held(self._log.lock):
-            self.note_start(durable=False)
             self.has_durable_point = True
 
     def sync_all_locked(self, active: Segment) -> None:
