@@ -12,6 +12,7 @@ from logstore.batch._batch import stamp, stamp_producer
 from logstore.batch._encode import encode, encode_marker
 from logstore.log import Marker, ProducerStamp
 from logstore.log.directory.files import Directory
+from logstore.log.marks._watermark import LogLock
 from logstore.log.rolling.rolls import Rolls
 from logstore.log.state import State
 from logstore.testing import ManualClock
@@ -57,6 +58,17 @@ WAYS: dict[str, Callable[[Log, int], object]] = {
 }
 
 
+def watched(name: str, honest: Callable, lock: LogLock, asked: list[str]) -> Callable:
+    """A call of a directory that is refused under a lock."""
+
+    def call(directory, *arguments, **options):
+        assert not lock.locked(), f"{name} under the lock"
+        asked.append(name)
+        return honest(directory, *arguments, **options)
+
+    return call
+
+
 def roll_by_time(way: str, tmp_path, monkeypatch) -> None:
     """Append a batch a day, in a log of which each segment is soon too old, and far from half full."""
     clock = ManualClock()
@@ -65,13 +77,7 @@ def roll_by_time(way: str, tmp_path, monkeypatch) -> None:
     with log, monkeypatch.context() as patch:
         WAYS[way](log, clock.now_ms())
         for name in ("open", "sync", "rename", "remove", "replace"):
-
-            def call(directory, *arguments, _name=name, _honest=getattr(Directory, name), **options):
-                assert not lock.locked(), f"{_name} under the lock"
-                asked.append(_name)
-                return _honest(directory, *arguments, **options)
-
-            patch.setattr(Directory, name, call)
+            patch.setattr(Directory, name, watched(name, getattr(Directory, name), lock, asked))
         for _ in range(5):
             clock.advance(DAY_MS)
             WAYS[way](log, clock.now_ms())
