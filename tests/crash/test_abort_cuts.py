@@ -24,7 +24,7 @@ from tests.kit.rolling import LateTasks
 
 pytestmark = [pytest.mark.crash, pytest.mark.row("S20", part="aborted transactions")]
 
-STATES_EACH = 700
+STATES_EACH = 400
 STATES_A_MOMENT = 4
 
 

@@ -454,7 +454,7 @@ class State(PartitionLog):
             self.rolls.discard_locked()
         self.counters.rolls += 1
 
-    def roll_locked(self, *, begin: Callable[[int], object] | None = None) -> None:
+    def roll_locked(self, *, begin: Callable[[int], Segment] | None = None) -> None:
         """Seal the active segment and begin the next one.
 
         A roll switches to the prepared file, see `Rolls`. If there is none, or too many sealed segments are not
@@ -464,6 +464,8 @@ class State(PartitionLog):
         with self.storing_locked():
             if begin is None and self.rolls.may_switch_locked():
                 self.rolls.switch_locked()
+            elif begin is not None and self.rolls.may_adopt_locked():
+                self.rolls.adopt_locked(begin)
             else:
                 self._roll_at_once_locked(begin or self.segments.add)
         self.roll_after_ms = self.roll_age.next_ms(self.config)

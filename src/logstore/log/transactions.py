@@ -451,8 +451,8 @@ class Transactions(ProducersOfLog):
         # Without a snapshot at this offset, deletion of the segments below would lose the producer state.
         self.save_snapshot(base_offset, generation, producers_then)
 
-    def begin_segment(self, base_offset: int, generation: int) -> dict[str, bytes]:
-        """Record that the last segment was sealed and one at this base offset follows, without a file operation.
+    def begin_segment(self, sealed: int, base_offset: int, generation: int) -> dict[str, bytes]:
+        """Record that the segment at ``sealed`` is, and one at ``base_offset`` follows, without a file operation.
 
         Returns the snapshots of the state at that offset, by name, for the caller to write; see `rolled`. The
         index of the sealed segment is synced by `sync_sealed`, or by the next `sync`. The next entry writes the
@@ -460,7 +460,6 @@ class Transactions(ProducersOfLog):
         """
         if self._index_file is not None:
             # One that lacks entries is opened again by `save`, which may be writing to it now.
-            sealed = self._segments.active.base_offset
             if sealed in self.unsaved or sealed in self._behind:
                 self._unused.append(self._index_file)
                 self._version += 1

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from collections import Counter
 
 import pytest
 
@@ -20,9 +21,11 @@ from logstore.log.append import ingest_file
 from logstore.log.append.ingest_file import Whole
 from logstore.log.directory.files import Directory
 from logstore.log.directory.segments import Segments
+from logstore.log.rolling.rolls import Rolls
 from logstore.records import Marker
-from logstore.testing import SimDisk
+from logstore.testing import FaultyFiles, SimDisk
 from tests.crash.planted import must_break
+from tests.log.cleanup.deleting import Watched
 from tests.log.logs import NOW_MS, log_files, one_batch, open_log, values_of
 
 pytestmark = pytest.mark.row("U3")
@@ -99,6 +102,47 @@ def test_an_empty_segment_gives_it_its_name(tmp_path):
     with open_log(tmp_path) as log:
         assert values_of(log) == VALUES * 3
         assert log.read(25).batches()[0].base_offset <= 25
+
+
+SYNCS = {"fdatasync", "fsync_dir"}
+
+
+def syncs_of_adoptions(tmp_path) -> tuple[set[str], set[str]]:
+    """Adopt files with a prepared segment and without one: the syncs under the log's lock, and all of them."""
+    files = FaultyFiles()
+    under, before = Counter(), Counter()
+
+    def step(what: str) -> None:
+        if what == "acquired":
+            before.clear()
+            before.update(files.counts())
+        elif what == "releases":
+            under.update({op: count - before[op] for op, count in files.counts().items()})
+
+    with open_log(tmp_path, files=files) as log:
+        log.append([b"before"])
+        adopt(log, batches_of())
+        log.append([b"after"])
+        log.flush()
+        began = Counter(files.counts())
+        with Watched(log._state.lock, step).everywhere():
+            for _ in range(4):
+                assert adopt(log, batches_of()) is not None
+        made = Counter(files.counts()) - began
+        names = os.listdir(log.path)
+        assert not [name for name in names if name.startswith("logstore.after-")], names
+    with open_log(tmp_path) as log:
+        assert values_of(log) == [b"before", *VALUES, b"after", *VALUES * 4]
+    return SYNCS & (+under).keys(), SYNCS & (+made).keys()
+
+
+def test_other_appends_wait_for_no_sync_of_it(tmp_path):
+    assert syncs_of_adoptions(tmp_path) == (set(), SYNCS)
+
+
+def test_planted_an_adoption_that_rolls_at_once_is_found(tmp_path, monkeypatch):
+    monkeypatch.setattr(Rolls, "may_adopt_locked", lambda rolls: False)
+    must_break("fdatasync", lambda: test_other_appends_wait_for_no_sync_of_it(tmp_path))
 
 
 def test_batches_get_offsets_epoch_and_producer_and_their_crcs_hold(tmp_path):

@@ -8,8 +8,8 @@ batches. A stamped file that was not ingested may still be copied, in the same c
 An empty active segment gives its name to the file. Readers in other processes may hold the empty file open, so
 the generation rises, as after a truncation.
 
-Imports the modules that write a log. Other appends wait for the rename and for a few bytes in each header, not for
-the disk.
+Imports the modules that write a log. Other appends wait for the rename, a look at each header and a few bytes in it.
+They wait for no sync.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from logstore.batch._batch import stamp_producer
 from logstore.errors import StorageError, StorageFailedError
 from logstore.io._files import File, errno_of
 from logstore.io._interrupts import held
+from logstore.log._partition_log import READY_ATTEMPTS
 from logstore.log.append.append import produced_run, write_locked
 from logstore.log.directory.segments import NotTaken
 from logstore.log.space_quota import with_space
@@ -90,13 +91,25 @@ def ingest(
         file.sync()
 
         def attempt() -> AppendResult | None:
-            with held(state.lock):
-                # Settings may have changed since the first check. A stamped file may still be copied.
-                if not _is_fit(state, whole, append_time):
-                    return None
-                return _ingest_locked(state, whole, file, batches, producer, newest, now_ms)
+            with held(state.segments_mutex):
+                for left in reversed(range(READY_ATTEMPTS)):
+                    # What a roll would sync, before the lock. An append may roll in between, and leave such work.
+                    state.rolls.get_ready_to_adopt()
+                    with held(state.lock):
+                        # Settings may have changed since the first check. A stamped file may still be copied.
+                        if not _is_fit(state, whole, append_time):
+                            return None
+                        if left and state.segments.active.size and not state.rolls.may_adopt_locked():
+                            continue
+                        result = _ingest_locked(state, whole, file, batches, producer, newest, now_ms)
+                    state.rolls.remove_left()
+                    return result
+            raise AssertionError(f"{state.name}: no attempt was the last")
 
-        return with_space(state.quota, whole.size, attempt)
+        result = with_space(state.quota, whole.size, attempt)
+        if state.has_work:
+            state.follow_up()
+        return result
     except NotTaken as error:
         # Removed by the staging writer, or not ours to move. The open descriptor still reads its bytes.
         _logger.warning("a staged file is copied: log=%s error=%s", state.path, error)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from threading import Lock
 from typing import Protocol
@@ -100,6 +101,7 @@ class Rolls:
         self._next: File | None = None
         self._follows: Segment | None = None  # the segment that the prepared file follows
         self._unfinished: tuple[_Roll, ...] = ()
+        self._left: tuple[tuple[File, str], ...] = ()  # prepared files that are not wanted any more, to be removed
         self._is_asked = False  # a task is submitted and has not begun
 
     @property
@@ -158,12 +160,72 @@ class Rolls:
         old.index.load()
         old.seal()
         base = old.next_offset
-        snapshots = state.transactions.begin_segment(base, state.segments.generation)
+        snapshots = state.transactions.begin_segment(old.base_offset, base, state.segments.generation)
         self._next = self._follows = None
-        new = state.segments.begin(file, base)
+        self._add_locked(old, state.segments.begin(file, base), snapshots)
+
+    def _add_locked(self, old: Segment, new: Segment, snapshots: dict[str, bytes]) -> None:
+        state = self._state
         state.unsynced.add(old)
         self._unfinished = (*self._unfinished, _Roll(old, new, snapshots, state.segments.generation))
         state.ask_follow_up(rolls=True)
+
+    def may_adopt_locked(self) -> bool:
+        """Return whether a roll to another file than the prepared one leaves every sync to the background."""
+        state = self._state
+        return (
+            state.durability.has_durable_point
+            and self.is_active_named
+            and len(state.unsynced.segments) < MOST_UNSYNCED
+            and not state.mode.in_memory
+        )
+
+    def adopt_locked(self, begin: Callable[[int], Segment]) -> None:
+        """Seal the active segment and make another file than the prepared one the next; see `get_ready_to_adopt`.
+
+        ``begin`` makes it from a base offset; if it raises an error, nothing has changed.
+        """
+        state = self._state
+        old = state.segments.active
+        base = old.next_offset
+        old.index.load()
+        new = begin(base)
+        old.seal()
+        snapshots = state.transactions.begin_segment(old.base_offset, base, state.segments.generation)
+        self._add_locked(old, new, snapshots)
+        state.unsynced.names_changed()
+        if self._next is not None and self._follows is not None:
+            self._left = (*self._left, (self._next, next_segment.name_after(self._follows.base_offset)))
+            self._next = self._follows = None
+
+    def get_ready_to_adopt(self) -> None:
+        """Do what `may_adopt_locked` asks for, without the lock; the caller holds `State.segments_mutex`.
+
+        Raises as `make_ready`.
+        """
+        state = self._state
+        if len(state.unsynced.segments) >= MOST_UNSYNCED:
+            state.counters.roll_waits += 1
+            self.finish_held()
+            self._sync_found()
+        self._complete_all()
+        if not state.durability.has_durable_point:
+            with state.storing():
+                # Without a recovery point, recovery of several segments would report a torn tail as damage.
+                state.durability.make_point_durable()
+
+    def remove_left(self) -> None:
+        """Remove prepared files that no roll has used, without the lock, holding `State.segments_mutex`.
+
+        So no file of that name is prepared meanwhile.
+        """
+        state = self._state
+        with held(state.lock):
+            left, self._left = self._left, ()
+        with state.storing():
+            for file, name in left:
+                file.close()
+                state.directory.remove(name)
 
     def finish_locked(self) -> None:
         """Finish every roll at once, under the log's lock; may be called again after an error.
