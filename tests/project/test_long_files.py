@@ -40,6 +40,7 @@ NOUNS = {
     "log/replica.py": "replicas",
     "log/state.py": "state",
     "log/tools/verify.py": "verification",
+    "log/transactions.py": "transactions",
     "remote/backend/fetching.py": "consumer",
     "remote/network/connection.py": "connection",
     "remote/produce/sending.py": "sender",

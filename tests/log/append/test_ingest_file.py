@@ -140,7 +140,7 @@ def test_other_appends_wait_for_no_sync_of_it(tmp_path):
     assert syncs_of_adoptions(tmp_path) == (set(), SYNCS)
 
 
-def test_planted_an_adoption_that_rolls_at_once_is_found(tmp_path, monkeypatch):
+def test_planted_a_file_that_is_rolled_to_at_once_is_found(tmp_path, monkeypatch):
     monkeypatch.setattr(Rolls, "may_adopt_locked", lambda rolls: False)
     must_break("fdatasync", lambda: test_other_appends_wait_for_no_sync_of_it(tmp_path))
 

@@ -8,8 +8,8 @@ batches. A stamped file that was not ingested may still be copied, in the same c
 An empty active segment gives its name to the file. Readers in other processes may hold the empty file open, so
 the generation rises, as after a truncation.
 
-Imports the modules that write a log. Other appends wait for the rename, a look at each header and a few bytes in it.
-They wait for no sync.
+Imports the modules that write a log. Other appends wait for the rename and for a few bytes of each header, and for
+no sync.
 """
 
 from __future__ import annotations
