@@ -514,8 +514,8 @@ cdef class Segment:
         # Copied: another thread may remove the entry while the file is read.
         piece, after = known.pieces[number // known.step], known.pieces[number // known.step + 1]
         skipped = <int32_t>(number % known.step)
-        header.base_offset, header.base_timestamp = known.base_offset, known.base_timestamp
-        header.max_timestamp, header.attributes = known.max_timestamp, known.attributes
+        header.base_offset, header.attributes = known.base_offset, known.attributes
+        header.base_timestamp = header.max_timestamp = known.timestamp
         size = after.start - piece.start
         if known.records != NULL:
             records = <bytes>known.records

@@ -10,21 +10,19 @@ cdef struct Piece:                # some neighbouring records of a batch
     int32_t start                 # of its bytes; the last piece is followed by one with only this and the sum
     uint32_t sum                  # CRC-32C of the batch up to this piece
 
-cdef struct Checked:
+cdef struct Checked:              # small: those of 1 GB in batches of 100 x 100 B fit the table
     uint64_t owner
-    int64_t position              # of the batch in its file
     int64_t base_offset
-    int64_t base_timestamp
-    int64_t max_timestamp
-    int64_t taken                 # bytes of memory
+    int64_t timestamp             # of every record, if the log has set it; else the base
     PyObject *records             # decompressed, as bytes; NULL: they are read from the file, each time
     Checked *chain                # the next one of the same hash
     Checked *older
     Checked *newer
+    uint32_t position             # of the batch in its file
     int32_t record_count
     int32_t step                  # records of a piece
     int16_t attributes
-    bint used                     # since it was last considered for removal
+    uint8_t used                  # since it was last considered for removal
     Piece pieces[1]               # as many as needed
 
 

@@ -1,7 +1,7 @@
 # cython: language_level=3
 """Table of checked batches: what one look-up of a record has checked and found, kept for the next one.
 
-A batch without compression is kept as pieces of about 1 KiB: where each one begins, and the CRC-32C of the batch up
+A batch without compression is kept as pieces of 1 KiB or a little more: where each one begins, and the CRC-32C of the batch up
 to there. A later look-up reads one piece from the file, and continues that sum over it: it must be the sum at the
 next piece. So its bytes are checked as the whole batch was, and only they are read. A compressed batch is kept
 decompressed, and was checked when it was decompressed.
@@ -15,11 +15,18 @@ Threads: any, with the GIL held. An entry may be removed whenever the GIL is rel
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.ref cimport Py_INCREF, Py_XDECREF
+from libc.stdint cimport UINT32_MAX
 from libc.stdlib cimport calloc, free, malloc
 
 from logstore.batch._batch cimport APPEND_TIME_FLAG, Record, RecordView, next_record, record_of
 from logstore.batch._bytes cimport OK, read_varint
 from logstore.batch._crc32c cimport logstore_crc32c, logstore_crc32c_init
+
+cdef extern from *:
+    """
+    #define logstore_prefetch(p) __builtin_prefetch((const void *)(p), 0, 2)
+    """
+    void logstore_prefetch(const uint8_t *p) noexcept nogil
 
 logstore_crc32c_init()
 
@@ -27,7 +34,7 @@ cdef enum:
     LIMIT_BYTES = 16 << 20        # of memory, in a process
     LARGEST = LIMIT_BYTES // 8    # of one batch
     PIECE_BYTES = 1024
-    BUCKETS = 1 << 15
+    BUCKETS = 1 << 17             # more than there are batches of the usual size: each one is a cache miss
 
 cdef Checked **_buckets = NULL    # made at the first use
 cdef Checked *_newest = NULL
@@ -58,9 +65,9 @@ cdef Checked *pieces_of(const BatchHeader *header, const uint8_t *begin, const u
     cdef Checked *entry
     if count <= 0 or count != <int64_t>header.last_offset_delta + 1 or size > LARGEST:
         return NULL
-    step = max(<int64_t>1, <int64_t>PIECE_BYTES * count // max(size, <int64_t>1))
-    size = sizeof(Checked) + ((count - 1) // step + 1) * sizeof(Piece)
-    entry = <Checked *>malloc(<size_t>size)
+    size = max(size, <int64_t>1)
+    step = min((<int64_t>PIECE_BYTES * count + size - 1) // size, <int64_t>count)
+    entry = <Checked *>malloc(<size_t>bytes_of(count, step))
     if entry == NULL:
         return NULL
     for n in range(count):
@@ -79,11 +86,20 @@ cdef Checked *pieces_of(const BatchHeader *header, const uint8_t *begin, const u
     entry.pieces[place].start = <int32_t>(p - begin) + origin
     entry.pieces[place].sum = logstore_crc32c(sum, piece, <size_t>(p - piece))
     entry.base_offset, entry.record_count, entry.step = header.base_offset, count, <int32_t>step
-    entry.base_timestamp, entry.max_timestamp = header.base_timestamp, header.max_timestamp
+    entry.timestamp = header.max_timestamp if header.attributes & APPEND_TIME_FLAG else header.base_timestamp
     entry.attributes = header.attributes
     entry.records = NULL
-    entry.taken = size
     return entry
+
+
+cdef inline int64_t bytes_of(int64_t count, int64_t step) noexcept nogil:
+    """Return the size of an entry for so many records: one has space for the end of the last piece already."""
+    return sizeof(Checked) + ((count - 1) // step + 1) * sizeof(Piece)
+
+
+cdef inline int64_t _taken_by(const Checked *entry) noexcept:
+    cdef int64_t taken = bytes_of(entry.record_count, entry.step)
+    return taken if entry.records == NULL else taken + PyBytes_GET_SIZE(<bytes>entry.records)
 
 
 cdef inline Checked **bucket_of(uint64_t owner, int64_t position) noexcept:
@@ -94,6 +110,9 @@ cdef inline Checked **bucket_of(uint64_t owner, int64_t position) noexcept:
 cdef Checked *find(uint64_t owner, int64_t position) noexcept:
     """Return the batch at a position of an owner's file, or NULL."""
     cdef Checked *entry = NULL if _buckets == NULL else bucket_of(owner, position)[0]
+    # The pieces are on other lines of the cache: their misses overlap that of the first one.
+    logstore_prefetch(<const uint8_t *>entry + 64)
+    logstore_prefetch(<const uint8_t *>entry + 128)
     while entry != NULL and (entry.position != position or entry.owner != owner):
         entry = entry.chain
     if entry != NULL:
@@ -106,6 +125,9 @@ cdef int keep(Checked *entry, uint64_t owner, int64_t position, bytes records) e
     global _buckets, _taken
     cdef Checked *before
     cdef Checked **bucket
+    if not 0 <= position <= <int64_t>UINT32_MAX:
+        free(entry)
+        return 0
     if _buckets == NULL:
         _buckets = <Checked **>calloc(BUCKETS, sizeof(Checked *))
         if _buckets == NULL:
@@ -118,13 +140,12 @@ cdef int keep(Checked *entry, uint64_t owner, int64_t position, bytes records) e
     if records is not None:
         Py_INCREF(records)
         entry.records = <PyObject *>records
-        entry.taken += PyBytes_GET_SIZE(records)
-    entry.owner, entry.position, entry.used = owner, position, False
+    entry.owner, entry.position, entry.used = owner, <uint32_t>position, False
     bucket = bucket_of(owner, position)
     entry.chain = bucket[0]
     bucket[0] = entry
     _push(entry)
-    _taken += entry.taken
+    _taken += _taken_by(entry)
     while _taken > LIMIT_BYTES:
         if _oldest.used and _oldest != entry:
             # Once more around: it was used since.
@@ -179,7 +200,7 @@ cdef void _drop(Checked *entry) noexcept:
         link = &link[0].chain
     link[0] = entry.chain
     _unlink(entry)
-    _taken -= entry.taken
+    _taken -= _taken_by(entry)
     Py_XDECREF(entry.records)
     free(entry)
 

@@ -22,7 +22,7 @@ from logstore.errors import (
     ReadOnlyError,
 )
 from logstore.log import Log
-from logstore.records import Ack, Acks, AppendResult, Codec, RecordMetadata, acks_of
+from logstore.records import Ack, Acks, AppendResult, Codec, Isolation, RecordMetadata, acks_of
 from logstore.store.catalog.partitions import LentLog, Partitions
 from logstore.store.catalog.topics import TopicTable
 from logstore.topic_names import INTERNAL, check_writable_by_users
@@ -30,6 +30,7 @@ from logstore.topic_names import INTERNAL, check_writable_by_users
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+    from logstore.batch._batch import Record
     from logstore.batch.moments import Time
     from logstore.batch.record_types import Headers, Records
 
@@ -272,6 +273,19 @@ class Topic(AnyTopic):
             count = self.partition_count
             self._counted = known, count
         return count
+
+    # -- reading
+
+    def record_at(self, partition: int, offset: int, *, isolation: Isolation | str | None = None) -> Record | None:
+        """Return the record of one partition at one offset; see `AnyTopic.record_at`. Mostly one compiled call."""
+        # A closed store has no open log, and a log refuses a process that was forked from its own.
+        if isolation is None and self._is_usual and self._counted[0] is self._table.catalogue:
+            opened: Any = self._open_log((self.name, partition)) if type(partition) is int else None
+            if opened is not None:
+                found: Record | None = opened._state.record_at(offset, False, opened.name)
+                if found is not None:
+                    return found
+        return super().record_at(partition, offset, isolation=isolation)
 
     # -- deleting
 
