@@ -154,6 +154,20 @@ def test_the_memory_is_bounded(tmp_path):
     assert held()[1] < LIMIT // 2
 
 
+@pytest.mark.row("S2")
+def test_what_is_kept_of_a_gigabyte_fits(tmp_path):
+    """Of 100,000 batches of 100 x 100 B: with larger entries, each sixth look would read its whole batch."""
+    with open_log(tmp_path) as log:
+        for _ in range(50):
+            log.append([bytes(100)] * 100)
+        before_count, before_bytes = held()
+        for offset in range(0, log.log_end_offset, 100):
+            log.record_at(offset)
+        count, size = held()
+    assert count - before_count >= 45  # the last ones are found by a search, and not kept
+    assert (size - before_bytes) / (count - before_count) * 100_000 <= LIMIT
+
+
 def test_threads_look_up_while_others_truncate_and_append(tmp_path):
     """Values tell their offset and the append that wrote them: an entry of a truncated batch would be found."""
     with open_log(tmp_path) as log:

@@ -34,7 +34,8 @@ from logstore.errors import (
     UnknownSettingError,
     UnknownTopicError,
 )
-from logstore.records import NewTopic
+from logstore.log import Marker, ProducerStamp
+from logstore.records import Isolation, NewTopic
 from logstore.store.admin.diagnosis import diagnose
 from logstore.store.catalog import layout
 from logstore.testing import FaultyFiles, ManualClock, SimDisk
@@ -263,6 +264,29 @@ def test_a_topic_at_hand_gives_no_record_of_another_one_of_its_name(store):
     for number in (1, -1, False):
         with pytest.raises(UnknownPartitionError):
             new.record_at(number, 0)
+
+
+def test_a_topic_finds_the_records_that_its_partitions_find(store):
+    """Its own call for a record at hand answers as `Log.record_at` does, and leaves the rest to it."""
+    topic = store.create_topic("flights", partitions=2)
+    for number in (0, 1, 1):
+        topic.append(b"%d" % number, key=b"k", partition=number, headers=[("h", b"x")])
+    topic[1].append([b"of a transaction"], producer=ProducerStamp(7, 0, 0, True))
+    for number, log in enumerate(topic.partitions):
+        for isolation in (None, *Isolation, "read_committed"):
+            chosen = isolation or Isolation.READ_UNCOMMITTED
+            end = log.end_offset(chosen)
+            for offset in range(end):
+                found = topic.record_at(number, offset, isolation=isolation)
+                assert found == log.record_at(offset, isolation=chosen)
+                assert (found.topic, found.partition, found.offset) == ("flights", number, offset)
+            for offset in (-1, end, 10**30):
+                with pytest.raises(OffsetOutOfRangeError):
+                    topic.record_at(number, offset, isolation=isolation)
+    topic[1].replica.append_control(Marker.ABORT, producer_id=7, producer_epoch=0)
+    assert topic.record_at(1, 2).value == b"of a transaction"
+    assert topic.record_at(1, 2, isolation="read_committed") is None
+    assert topic.record_at(1, 3) is None
 
 
 def test_deleting_beside_callers_that_open_leaves_no_directory(disk):
