@@ -14,6 +14,7 @@ from logstore.batch._checked_batches import held
 from logstore.errors import CorruptRecordError, LogClosedError, OffsetOutOfRangeError
 from logstore.log import Marker, ProducerStamp
 from logstore.testing import FaultyFiles
+from tests.batch.model_batch import ModelRecord, encode_batch
 from tests.log.logs import log_files, open_log
 from tests.log.read.test_record_at import by_read
 
@@ -42,6 +43,23 @@ def test_a_second_look_finds_what_the_first_did(tmp_path, codec, time):
         with Log.open(log.path, read_only=True) as reader:
             for _ in range(2):
                 assert [reader.record_at(offset) for offset in range(log.log_end_offset)] == wanted
+
+
+@pytest.mark.parametrize("time", ["CreateTime", "LogAppendTime"])
+def test_a_second_look_finds_the_time_of_a_clients_batch(tmp_path, time):
+    """A log that sets times changes the largest one alone: the base stays that of the client."""
+    with open_log(tmp_path, message_timestamp_type=time) as log:
+        for number in range(20):
+            records = [ModelRecord(n, 5_000 + n, b"k", bytes(100)) for n in range(100)]
+            log.replica.append_batch(encode_batch(records, base_offset=0, last_offset_delta=99))
+            assert log.log_end_offset == 100 * (number + 1)
+        before, _ = held()
+        for _ in range(2):
+            for offset in range(log.log_end_offset):
+                found = log.record_at(offset)
+                assert found == by_read(log, offset)
+                assert (found.timestamp_ms == 5_000 + offset % 100) is (time == "CreateTime")
+        assert held()[0] > before
 
 
 @pytest.mark.parametrize("codec, reads", [(Codec.NONE, True), (Codec.ZSTD, False)])
