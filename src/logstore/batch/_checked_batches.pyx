@@ -1,10 +1,10 @@
 # cython: language_level=3
 """Table of checked batches: what one look-up of a record has checked and found, kept for the next one.
 
-A batch without compression is kept as pieces of 1 KiB or a little more: where each one begins, and the CRC-32C of the
-batch up to there. A later look-up reads one piece from the file, and continues that sum over it: it must be the sum
-at the next piece. So its bytes are checked as the whole batch was, and only they are read. A compressed batch is kept
-decompressed, and was checked when it was decompressed.
+A batch without compression is kept as pieces of 1 KiB or a little more: where each one begins, and the CRC-32C of
+the batch up to there. A later look-up reads one piece from the file, and continues that sum over it: it must be the
+sum at the next piece. So its bytes are checked as the whole batch was, and only they are read. A compressed batch
+is kept decompressed, and was checked when it was decompressed.
 
 The table holds `LIMIT_BYTES` for the whole process, and removes first what was not used for the longest time. An
 owner is one state of one segment's file: a truncated file gets another one, and `forget` removes the batches of a
