@@ -113,14 +113,14 @@ def test_each_leader_is_asked_once_where_to_seek(
 def test_partitions_asked_for_one_by_one_are_found(
     cluster: FakeCluster, consumer: Callable[..., Consumer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The planted bug: without `PositionRules.find` over all, the requests are counted in hundreds."""
-    find = PositionRules.find
+    """The planted bug: without `PositionRules.find_soon` over all, the requests are counted in hundreds."""
+    find = PositionRules.find_soon
 
-    def one_by_one(rules: PositionRules, partitions: Any) -> None:
+    def one_by_one(rules: PositionRules, partitions: Any, among: Any) -> None:
         for one in partitions:
-            find(rules, [one])
+            find(rules, [one], among)
 
-    monkeypatch.setattr(PositionRules, "find", one_by_one)
+    monkeypatch.setattr(PositionRules, "find_soon", one_by_one)
     with consumer(auto_offset_reset="earliest") as reader:
         reader.assign(NAMES[:200])
         reader.poll()

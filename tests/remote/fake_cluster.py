@@ -488,9 +488,10 @@ class FakeBroker:
                     elif each.timestamp == -1:
                         offset = partition.readable(bool(request.isolation_level))
                     else:
+                        end = partition.readable(bool(request.isolation_level))
                         for batch in partition.batches:
                             for record in BatchView(batch):
-                                if offset < 0 and record.timestamp_ms >= each.timestamp:
+                                if offset < 0 and record.timestamp_ms >= each.timestamp and record.offset < end:
                                     offset, timestamp = record.offset, record.timestamp_ms
                 found.append(
                     R.ListOffsetsPartitionResponse(

@@ -85,6 +85,7 @@ class Consumer:
         self._fetcher = backend.fetcher(self._config, self._notifier)
         self._subscription = Subscription(backend, self._config, self._fetcher)
         self._rules = self._subscription.rules
+        self._rules.tell = self._look_around
         self._commits = Commits(backend, self._config, self._subscription)
         if self._commits.group:
             backend.offsets.pin(self._commits.group, self)
@@ -330,8 +331,9 @@ class Consumer:
         cannot starve the others; records of one partition come in order. The records of the
         previous call count as processed.
 
-        On a cluster, a call that has to find out where a partition begins waits for its brokers up to
-        ``default.api.timeout.ms``, even beyond ``timeout_s``.
+        On a cluster, a call that has to find out where partitions begin waits for brokers up to
+        ``default.api.timeout.ms``, even beyond ``timeout_s``. Once one partition has a position, those whose leader
+        does not answer are left to later calls, after a second at most.
 
         Raises:
             NotAssignedError: `assign` was not called.
@@ -340,8 +342,8 @@ class Consumer:
             UnsupportedCodecError: a batch has a codec that is unknown or not installed. The next call raises again;
                 `seek` passes the batch.
             UnknownTopicError: an assigned topic was deleted.
-            BrokerUnreachableError, BrokerTimeoutError: no broker has told where a partition begins. The next call
-                asks again.
+            BrokerUnreachableError, BrokerTimeoutError: no broker has told where any partition begins. The next
+                call asks again.
             WakeupError: another thread has called `wakeup`.
             ConcurrentUseError: another thread is using this consumer.
             and, with auto commit of a store, the errors of `commit`. On a cluster these commits are not waited for:
@@ -375,7 +377,7 @@ class Consumer:
         for partition in self._in_turn():
             try:
                 while len(records) < limit:
-                    run = self._rules.run_of(partition, self._read_bytes())
+                    run = self._rules.run_of(partition, self._read_bytes(), self._subscription.turns)
                     if run is None:
                         break
                     taken.append((partition, run.position))
@@ -444,7 +446,7 @@ class Consumer:
             self._subscription.follow()
 
     def _look_around(self) -> None:
-        """Make a waiting call check its topics for new partitions. For another thread."""
+        """Make a waiting call check its topics for new partitions, and for positions. For another thread."""
         self._subscription.may_have_grown = True
         self._notifier.notify()
 
@@ -496,7 +498,7 @@ class Consumer:
 
     def _next_run(self) -> RecordIterator | None:
         for partition in self._in_turn():
-            run = self._rules.run_of(partition, self._read_bytes())
+            run = self._rules.run_of(partition, self._read_bytes(), self._subscription.turns)
             if run is not None:
                 # Offsets are committed between two turns; without automatic commits a turn is all that was read.
                 # A member has to poll now and then, too.
@@ -521,7 +523,7 @@ class Consumer:
             runs: list[RecordIterator] = []
             for number, partition in enumerate(self._subscription.turns):
                 try:
-                    run = self._rules.run_of(partition, self._read_bytes())
+                    run = self._rules.run_of(partition, self._read_bytes(), self._subscription.turns)
                 except LogstoreError:
                     if not runs:
                         raise
@@ -554,7 +556,7 @@ class Consumer:
 
     def _waiting(self) -> list[tuple[PartitionCursor, int]]:
         partitions = self._subscription.partitions.values()
-        return [(partition.cursor, partition.position) for partition in partitions if not partition.paused]
+        return [(each.cursor, each.position) for each in partitions if not each.paused and each.position >= 0]
 
     def _has_grown(self) -> bool:
         """Tell whether there may be new partitions that the consumer has not looked for. Does no I/O."""

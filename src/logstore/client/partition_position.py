@@ -3,22 +3,31 @@
 This module decides where reading begins: at the group's committed offset; without one, at the log start in a
 partition that was added since the group began to read the topic. Otherwise ``auto.offset.reset`` decides. That
 rule also holds for an offset out of the log's range. One thread at a time: the consumer's.
+
+On a cluster, brokers are asked by a thread of the round: a leader that does not answer keeps only its own
+partitions waiting. The consumer's thread alone changes positions.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Callable, Collection, Iterable
+from typing import NamedTuple
 
 from logstore.batch._batch import RecordIterator
-from logstore.client.backend.backend import Backend
+from logstore.client.backend.backend import Backend, OneRound
 from logstore.client.backend.partitions import Mark, PartitionCursor
 from logstore.config.client import ConsumerConfig
-from logstore.errors import LogstoreError, NoOffsetError, OffsetOutOfRangeError
+from logstore.errors import BrokerTimeoutError, LogstoreError, NoOffsetError, OffsetOutOfRangeError
 from logstore.groups.resume import resume_offset
+from logstore.io._interrupts import Condition, held
 from logstore.records import TopicPartition
 
 _logger = logging.getLogger(__name__)
+
+#: How long leaders that are slow may keep the partitions of the others waiting, in the first round; it doubles.
+PATIENCE_S = 1.0
 
 
 class PartitionPosition:
@@ -35,6 +44,7 @@ class PartitionPosition:
         "cursor",
         "done",
         "end",
+        "failures",
         "name",
         "offset",
         "paused",
@@ -54,6 +64,7 @@ class PartitionPosition:
         self.offset = self.done = self.stored = self.stored_epoch = -1
         self.run: RecordIterator | None = None
         self.paused = False
+        self.failures = 0  #: rounds of questions in a row that have not found where the first read begins
         #: The end of what can be handed out now, if it moves by itself; set once the position has come to it.
         self.end: Mark | None = None
 
@@ -86,8 +97,36 @@ class PartitionPosition:
         self.offset = self.done = offset
 
 
+class _Beginning(NamedTuple):
+    """Where the first read begins; ``stored`` is the group's committed offset, if that decided it."""
+
+    offset: int
+    epoch: int = -1
+    stored: int = -1
+
+
+class _Round:
+    """Questions about where some partitions begin, while a thread asks them."""
+
+    def __init__(
+        self, partitions: list[PartitionPosition], pause_s: float, failures: int, *, can_read: bool
+    ) -> None:
+        self.partitions = partitions
+        self.pause_s = pause_s
+        self.asked = OneRound(PATIENCE_S * 2.0 ** min(failures, 10), counts_at_once=failures > 0 or can_read)
+        self.is_waited_for = not failures  #: a poll waits for the slow ones once
+        self.found: dict[PartitionPosition, _Beginning] = {}
+        self.error: Exception | None = None
+        self.is_over = False
+
+
 class PositionRules:
-    """The rules by which the partitions of one consumer are read. Stateless otherwise."""
+    """The rules by which the partitions of one consumer are read.
+
+    ``tell`` is called, in the thread of a round, when `find_soon` has more to say.
+    """
+
+    tell: Callable[[], object] | None = None
 
     def __init__(self, backend: Backend, config: ConsumerConfig) -> None:
         self._backend = backend
@@ -96,9 +135,16 @@ class PositionRules:
         self._rule = config.auto_offset_reset
         self._age_ms = config.reset_age_ms
         self._offsets = backend.offsets
+        self._rounds: list[_Round] = []
+        self._round_over = Condition()
+        self._last_error: LogstoreError | None = None
 
-    def run_of(self, partition: PartitionPosition, max_bytes: int) -> RecordIterator | None:
+    def run_of(
+        self, partition: PartitionPosition, max_bytes: int, among: Collection[PartitionPosition]
+    ) -> RecordIterator | None:
         """Return records that can be handed out now, or None; those already read come first.
+
+        ``among``: all partitions of the consumer; see `find_soon`.
 
         Raises:
             OffsetOutOfRangeError, NoOffsetError: the rule for such a case is none.
@@ -113,7 +159,10 @@ class PositionRules:
                 # A loop of another thread may be inside it, and would hand out records that are read again here.
                 partition.stop()
                 partition.offset, partition.run = run.position, None
-            self.find([partition])
+            if partition.offset < 0:
+                self.find_soon([partition], among)
+                if partition.offset < 0:
+                    return None
             try:
                 if partition.cursor._readable_end(self._isolation) == partition.offset:
                     if partition.end is None:
@@ -150,37 +199,158 @@ class PositionRules:
         Raises:
             NoOffsetError: there is no committed offset and no rule.
         """
-        unknown = [one for one in partitions if one.run is None and one.offset < 0]
-        if not unknown:
+        unknown = _unknown(partitions)
+        if unknown:
+            found: dict[PartitionPosition, _Beginning] = {}
+            try:
+                self._look_up(unknown, found)
+            finally:
+                _begin(found)
+
+    def find_soon(self, partitions: Iterable[PartitionPosition], among: Collection[PartitionPosition]) -> None:
+        """Find the same, and wait for brokers only while no partition ``among`` all has a position.
+
+        The leaders of new partitions are waited for `PATIENCE_S`. Where no position is found now, brokers are asked
+        again after a pause that grows, and `tell` is called then: call again.
+
+        Raises:
+            NoOffsetError: there is no committed offset and no rule.
+            BrokerUnreachableError, BrokerTimeoutError, BrokerError: no partition has a position, and the time is
+                over; or an error that lasts.
+        """
+        if not self._backend.is_remote:
+            self.find(partitions)
             return
-        self._go_to_committed(unknown)
-        unknown = [one for one in unknown if one.offset < 0]
+        given = list(partitions)
+        clock = self._backend.clock
+        deadline = clock.deadline_s(self._backend.answers_within_s)
+        while True:
+            self._take_answers()
+            unknown = _unknown(given)
+            if not unknown:
+                return
+            can_read = any(one.position >= 0 and not one.paused for one in among)
+            rounds = self._ask(unknown, can_read=can_read)
+            if can_read:
+                new = [each for each in rounds if each.is_waited_for]
+                for each in new:
+                    each.is_waited_for = False
+                self._wait(lambda: all(each.is_over for each in new), PATIENCE_S)  # noqa: B023  called at once
+                self._take_answers()
+                return
+            left_s = None if deadline is None else deadline - clock.monotonic_s()
+            # A round that began at the same time ends with its own error.
+            if left_s is not None and left_s <= -PATIENCE_S:
+                raise self._too_late(unknown)
+            wait_s = None if left_s is None else left_s + PATIENCE_S
+            self._wait(lambda: any(each.is_over for each in rounds), wait_s)  # noqa: B023  called at once
+            if left_s is not None and left_s <= 0:
+                self._take_answers()
+                if _unknown(given) == unknown:
+                    raise self._too_late(unknown)
+
+    def _too_late(self, unknown: list[PartitionPosition]) -> LogstoreError:
+        error, self._last_error = self._last_error, None
+        if error is None:
+            error = BrokerTimeoutError(f"no broker has told where {unknown[0].name} begins")
+        within_s = self._backend.answers_within_s or 0.0
+        error.add_note(f"brokers were asked for {within_s:g} s where the assigned partitions begin")
+        return error.with_traceback(None)
+
+    def _ask(self, unknown: list[PartitionPosition], *, can_read: bool) -> list[_Round]:
+        """Begin a round for the partitions that have none; return the rounds of all."""
+        rounds = [each for each in self._rounds if not set(unknown).isdisjoint(each.partitions)]
+        new = set(unknown).difference(*(each.partitions for each in rounds))
+        for is_again in (False, True):
+            theirs = [one for one in unknown if one in new and (one.failures > 0) == is_again]
+            if theirs:
+                failures = max(one.failures for one in theirs)
+                pause_s = self._backend.retry_pause_s(failures - 1) if is_again else 0.0
+                made = _Round(theirs, pause_s, failures, can_read=can_read)
+                threading.Thread(target=self._run, args=(made,), name="logstore-positions", daemon=True).start()
+                self._rounds.append(made)
+                rounds.append(made)
+        return rounds
+
+    def _run(self, round: _Round) -> None:
+        try:
+            if round.pause_s:
+                threading.Event().wait(round.pause_s)
+            self._look_up(round.partitions, round.found, round.asked)
+        except Exception as error:  # noqa: BLE001  the consumer's thread raises it
+            round.error = error
+        with held(self._round_over):
+            round.is_over = True
+            self._round_over.notify_all()
+        if self.tell is not None:
+            self.tell()
+
+    def _wait(self, holds: Callable[[], bool], timeout_s: float | None) -> None:
+        with held(self._round_over):
+            self._round_over.wait_for(holds, timeout_s)
+
+    def _take_answers(self) -> None:
+        """Begin the partitions of rounds that are over; raise an error that lasts."""
+        over = [each for each in self._rounds if each.is_over]
+        if not over:
+            return
+        self._rounds = [each for each in self._rounds if each not in over]
+        lasting: Exception | None = None
+        for each in over:
+            _begin(each.found)
+            for one in each.partitions:
+                one.failures = 0 if one in each.found else one.failures + 1
+            errors = [*each.asked.left.values(), *([] if each.error is None else [each.error])]
+            for error in errors:
+                if isinstance(error, LogstoreError) and error.retriable:
+                    self._last_error = error
+                else:
+                    lasting = error
+        if lasting is not None:
+            raise lasting.with_traceback(None)
+
+    def _look_up(
+        self,
+        unknown: list[PartitionPosition],
+        found: dict[PartitionPosition, _Beginning],
+        asked: OneRound | None = None,
+    ) -> None:
+        """Add where partitions begin to ``found``, all of them or, in one round, those that brokers answer for."""
+        self._add_committed(unknown, found, asked)
+        left = {} if asked is None else asked.left
+        rest = [one for one in unknown if one not in found and one.name not in left]
         # With auto.offset.reset=latest, records from before the consumer saw the partition would be skipped.
-        added = self._added_among(unknown)
-        _go_to_each(self.starts(added))
-        rest = [one for one in unknown if one.offset < 0]
+        added = self._added_among(rest)
+        _add(found, self.starts(added, asked))
+        rest = [one for one in rest if one not in added]
         if rest and self._rule == "none":
             raise NoOffsetError(
                 f"{rest[0].name}: group {self._group!r} has committed no offset and auto.offset.reset is none; "
                 "call seek() or commit()"
             )
-        _go_to_each(self._first_offsets(rest))
+        _add(found, self._first_offsets(rest, asked))
 
-    def _go_to_committed(self, partitions: list[PartitionPosition]) -> None:
+    def _add_committed(
+        self,
+        partitions: list[PartitionPosition],
+        found: dict[PartitionPosition, _Beginning],
+        asked: OneRound | None,
+    ) -> None:
         if not self._group:
             return
         commits = self._offsets.committed(self._group, [one.name for one in partitions])
-        found = {
+        theirs = {
             one: commit
             for one in partitions
             if (commit := commits.get(one.name)) is not None and commit.topic_id in ("", one.topic_id)
         }
-        epochs = {one.name: commit.leader_epoch for one, commit in found.items() if commit.leader_epoch >= 0}
-        ends = self._backend.epoch_ends(epochs) if epochs else {}
-        for one, (offset, *_) in found.items():
+        epochs = {one.name: commit.leader_epoch for one, commit in theirs.items() if commit.leader_epoch >= 0}
+        ends = self._backend.epoch_ends(epochs, asked) if epochs else {}
+        for one, (offset, *_) in theirs.items():
+            if asked is not None and one.name in asked.left:
+                continue
             epoch = epochs.get(one.name, -1)
-            one.go_to(resume_offset(one.cursor, offset, epoch, ends.get(one.name)), epoch)
-            one.stored, one.stored_epoch = offset, epoch
+            found[one] = _Beginning(resume_offset(one.cursor, offset, epoch, ends.get(one.name)), epoch, offset)
 
     def _added_among(self, partitions: list[PartitionPosition]) -> list[PartitionPosition]:
         """Return those that were added to a topic that the consumer, or its group, already reads."""
@@ -203,7 +373,8 @@ class PositionRules:
         if self._rule == "none":
             raise error
         before = partition.offset
-        _go_to_each(self._first_offsets([partition]))
+        for one, offset in self._first_offsets([partition]).items():
+            one.go_to(offset)
         _logger.warning(
             "offset out of range, reset: partition=%s group=%s offset=%d new_offset=%d rule=%s",
             partition.name,
@@ -213,30 +384,55 @@ class PositionRules:
             self._rule,
         )
 
-    def _first_offsets(self, partitions: list[PartitionPosition]) -> dict[PartitionPosition, int]:
+    def _first_offsets(
+        self, partitions: list[PartitionPosition], asked: OneRound | None = None
+    ) -> dict[PartitionPosition, int]:
         if self._age_ms is not None:
-            return self.offsets_at(partitions, max(self._backend.clock.now_ms() - self._age_ms, 0))
-        return self.starts(partitions) if self._rule == "earliest" else self.ends(partitions)
+            return self.offsets_at(partitions, max(self._backend.clock.now_ms() - self._age_ms, 0), asked)
+        return self.starts(partitions, asked) if self._rule == "earliest" else self.ends(partitions, asked)
 
-    def starts(self, partitions: list[PartitionPosition]) -> dict[PartitionPosition, int]:
-        """Return the oldest offset that is kept of each."""
-        found = self._backend.start_offsets([one.name for one in partitions]) if partitions else {}
-        return {one: found[one.name] for one in partitions}
+    def starts(
+        self, partitions: list[PartitionPosition], asked: OneRound | None = None
+    ) -> dict[PartitionPosition, int]:
+        """Return the oldest offset that is kept of each; in one round, of those that brokers answer for."""
+        found = self._backend.start_offsets([one.name for one in partitions], asked) if partitions else {}
+        return {one: found[one.name] for one in partitions if one.name in found}
 
-    def ends(self, partitions: list[PartitionPosition]) -> dict[PartitionPosition, int]:
-        """Return the end of what the consumer sees of each."""
-        found = self._backend.end_offsets([one.name for one in partitions], self._isolation) if partitions else {}
-        return {one: found[one.name] for one in partitions}
+    def ends(
+        self, partitions: list[PartitionPosition], asked: OneRound | None = None
+    ) -> dict[PartitionPosition, int]:
+        """Return the end of what the consumer sees of each; in one round, of those that brokers answer for."""
+        names = [one.name for one in partitions]
+        found = self._backend.end_offsets(names, self._isolation, asked) if partitions else {}
+        return {one: found[one.name] for one in partitions if one.name in found}
 
-    def offsets_at(self, partitions: list[PartitionPosition], timestamp_ms: int) -> dict[PartitionPosition, int]:
+    def offsets_at(
+        self, partitions: list[PartitionPosition], timestamp_ms: int, asked: OneRound | None = None
+    ) -> dict[PartitionPosition, int]:
         """Return the offset of the first record of ``timestamp_ms`` or later in each, or the end."""
         # The ends are read first: records appended concurrently must not be skipped.
-        ends = self.ends(partitions)
-        times = {one.name: timestamp_ms for one in partitions}
-        found = self._backend.offsets_for_times(times, self._isolation) if partitions else {}
-        return {one: end if (at := found[one.name]) is None else at.offset for one, end in ends.items()}
+        ends = self.ends(partitions, asked)
+        times = {one.name: timestamp_ms for one in ends}
+        found = self._backend.offsets_for_times(times, self._isolation, asked) if ends else {}
+        return {
+            one: end if (at := found[one.name]) is None else at.offset
+            for one, end in ends.items()
+            if one.name in found
+        }
 
 
-def _go_to_each(offsets: Mapping[PartitionPosition, int]) -> None:
-    for partition, offset in offsets.items():
-        partition.go_to(offset)
+def _unknown(partitions: Iterable[PartitionPosition]) -> list[PartitionPosition]:
+    return [one for one in partitions if one.run is None and one.offset < 0]
+
+
+def _add(found: dict[PartitionPosition, _Beginning], offsets: dict[PartitionPosition, int]) -> None:
+    for one, offset in offsets.items():
+        found[one] = _Beginning(offset)
+
+
+def _begin(found: dict[PartitionPosition, _Beginning]) -> None:
+    for one, (offset, epoch, stored) in found.items():
+        if one.run is None and one.offset < 0:  # else it was sought meanwhile
+            one.go_to(offset, epoch)
+            if stored >= 0:
+                one.stored, one.stored_epoch = stored, epoch

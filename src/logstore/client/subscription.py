@@ -99,7 +99,7 @@ class Subscription:
             if self._has_rule:
                 # All at once: else the last of many would begin at the latest end at its turn, and skip records. A
                 # commit would leave out partitions whose turn has not come, and so would their lag.
-                self.rules.find(partition for partition in self.turns if not partition.paused)
+                self.rules.find_soon((partition for partition in self.turns if not partition.paused), self.turns)
         except BaseException:
             self.may_have_grown = True
             raise

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, Unpack
 
+from logstore.client.backend.backend import OneRound
 from logstore.config.remote import WireConfig
 from logstore.config.schema import Setting
 from logstore.errors import (
@@ -173,12 +174,14 @@ class Client(Administrator):
         self,
         times: Mapping[TopicPartition, int],
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+        *,
+        asked: OneRound | None = None,
     ) -> dict[TopicPartition, ListedOffset]:
         """Return for each partition the offset of the first record at or after its timestamp in ``times``.
 
         Timestamps are milliseconds since 1970. If all records have older ones, the offset is -1. Two values stand
         for no timestamp: `EARLIEST` returns the log start offset. `LATEST` returns the high watermark, or with
-        ``isolation="read_committed"`` the last stable offset.
+        ``isolation="read_committed"`` the last stable offset. With a round, the answer lacks what is left in it.
 
         Raises:
             UnknownTopicError, UnknownPartitionError: a topic or partition does not exist.
@@ -213,9 +216,11 @@ class Client(Administrator):
                     found = ListedOffset(each.offset, each.timestamp, each.leader_epoch)
                     yield TopicPartition(topic.name, each.partition_index), each.error_code, found
 
-        return self.cluster.at_leaders("list offsets", times, make, read)
+        return self.cluster.at_leaders("list offsets", times, make, read, asked)
 
-    def offset_for_leader_epoch(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
+    def offset_for_leader_epoch(
+        self, epochs: Mapping[TopicPartition, int], *, asked: OneRound | None = None
+    ) -> dict[TopicPartition, EpochEnd]:
         """Return for each partition the end offset of its leader epoch in ``epochs``; see `EpochEnd`.
 
         Raises:
@@ -247,7 +252,7 @@ class Client(Administrator):
                     end = EpochEnd(each.leader_epoch, each.end_offset)
                     yield TopicPartition(topic.topic, each.partition), each.error_code, end
 
-        return self.cluster.at_leaders("offset for leader epoch", epochs, make, read)
+        return self.cluster.at_leaders("offset for leader epoch", epochs, make, read, asked)
 
     def _epoch(self, tp: TopicPartition) -> int:
         """Return the cached leader epoch of a partition, or -1.

@@ -17,13 +17,16 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from queue import Empty, SimpleQueue
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from logstore.client.backend.backend import OneRound
 from logstore.config.remote import Address, WireConfig
 from logstore.errors import (
     AuthenticationError,
     BrokerError,
+    BrokerTimeoutError,
     BrokerUnreachableError,
     ClientClosedError,
     ForkedError,
@@ -203,16 +206,20 @@ class Cluster:
 
     def attempts(self, what: str, timeout_ms: int | None = None) -> Attempts:
         """Return the `Attempts` of one call, with the timeouts and pauses of the settings."""
+        return Attempts(
+            what,
+            timeout_ms=self.timeout_ms(timeout_ms),
+            backoff_ms=self.config.retry_backoff_ms,
+            backoff_max_ms=self.config.retry_backoff_max_ms,
+        )
+
+    def timeout_ms(self, timeout_ms: int | None = None) -> int:
+        """Return how long a call retries, by default ``default.api.timeout.ms``."""
         limit = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         if not self.known.brokers and not self._is_patient:
             # The address is probably wrong: without this limit the user would wait for the whole timeout.
             limit = min(limit, self.config.socket_connection_setup_timeout_ms)
-        return Attempts(
-            what,
-            timeout_ms=limit,
-            backoff_ms=self.config.retry_backoff_ms,
-            backoff_max_ms=self.config.retry_backoff_max_ms,
-        )
+        return limit
 
     # -- metadata ----------------------------------------------------------------------------------
 
@@ -358,11 +365,12 @@ class Cluster:
         partitions: Iterable[TopicPartition],
         make: Callable[[BrokerLink, list[TopicPartition]], Any],
         read: Callable[[Any], Iterable[tuple[TopicPartition, int, _T]]],
+        asked: OneRound | None = None,
     ) -> dict[TopicPartition, _T]:
         """Send each leader one request for all of its partitions, and retry those with a retriable error.
 
         ``make`` makes the request for some partitions. ``read`` returns (partition, error code, result) for each
-        partition of an answer.
+        partition of an answer. With a round nothing is retried, and slow leaders are left; see `OneRound`.
 
         Raises:
             LogstoreError: the error for a partition's error code, naming the partition and the broker.
@@ -370,6 +378,8 @@ class Cluster:
         attempts = self.attempts(what)
         left = list(dict.fromkeys(partitions))
         done: dict[TopicPartition, _T] = {}
+        if asked is not None:
+            return self._at_leaders_once(what, left, make, read, asked, attempts)
         while left:
             again: LogstoreError | None = None
             by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
@@ -401,4 +411,68 @@ class Cluster:
             if left:
                 attempts.pause(again or BrokerUnreachableError(f"{what}: no answer for {left[0]}"))
                 self.forget({tp.topic for tp in left})
+        return done
+
+    def _at_leaders_once(
+        self,
+        what: str,
+        partitions: list[TopicPartition],
+        make: Callable[[BrokerLink, list[TopicPartition]], Any],
+        read: Callable[[Any], Iterable[tuple[TopicPartition, int, _T]]],
+        asked: OneRound,
+        attempts: Attempts,
+    ) -> dict[TopicPartition, _T]:
+        done: dict[TopicPartition, _T] = {}
+        by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
+        for tp in partitions:
+            try:
+                by_leader[self.leader(tp, attempts)[0]].append(tp)
+            except BrokerError as error:
+                if not error.retriable:
+                    raise
+                asked.left[tp] = error
+        #: From each leader: its number, what it says, or an error.
+        answers: SimpleQueue[tuple[int, list[tuple[TopicPartition, int, _T]], Exception | None]] = SimpleQueue()
+
+        def ask(node: int, theirs: list[TopicPartition]) -> None:
+            try:
+                with self.connection(node) as connection:
+                    found = list(read(connection.ask(make(connection, theirs))))
+                answers.put((node, found, None))
+            except Exception as error:  # noqa: BLE001  the caller raises it
+                answers.put((node, [], error))
+
+        for node, theirs in by_leader.items():
+            if len(by_leader) == 1 and not asked.counts_at_once:
+                ask(node, theirs)
+            else:
+                threading.Thread(target=ask, args=(node, theirs), name="logstore-question", daemon=True).start()
+        deadline = time.monotonic() + asked.patience_s if asked.counts_at_once else math.inf
+        lasting: Exception | None = None
+        while by_leader:
+            try:
+                left_s = None if deadline == math.inf else max(deadline - time.monotonic(), 0.0)
+                node, found, problem = answers.get(timeout=left_s)
+            except Empty:
+                break
+            theirs = by_leader.pop(node)
+            if problem is None:
+                deadline = min(deadline, time.monotonic() + asked.patience_s)
+            elif not isinstance(problem, LogstoreError) or not problem.retriable:
+                lasting = problem
+            else:
+                asked.left.update(dict.fromkeys(theirs, problem))
+            for tp, code, result in found:
+                if not code:
+                    done[tp] = result
+                elif codes.is_retriable(code):
+                    asked.left[tp] = codes.error_of(code, f"{what} of {tp} at broker {node}")
+                else:
+                    lasting = codes.error_of(code, f"{what} of {tp} at broker {node}")
+        if lasting is not None:
+            raise lasting
+        for tp in partitions:
+            if tp not in done and tp not in asked.left:
+                asked.left[tp] = BrokerTimeoutError(f"{what}: no answer for {tp}")
+        self.forget({tp.topic for tp in asked.left})
         return done

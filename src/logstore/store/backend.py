@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from logstore.accumulator._batcher import BatchResult
-from logstore.client.backend.backend import Backend
+from logstore.client.backend.backend import Backend, OneRound
 from logstore.client.backend.batch_writer import BatchWriter
 from logstore.client.backend.facts import TopicFacts
 from logstore.client.backend.fetcher import PartitionFetcher
@@ -54,21 +54,27 @@ class LocalBackend(Backend):
     def check_exists(self, name: TopicPartition, topic_id: str) -> None:
         self._host._log_of(*name, topic_id)
 
-    def start_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    def start_offsets(
+        self, partitions: Iterable[TopicPartition], asked: OneRound | None = None
+    ) -> dict[TopicPartition, int]:
         return {name: self._host._log_of(*name).log_start_offset for name in partitions}
 
-    def end_offsets(self, partitions: Iterable[TopicPartition], isolation: Isolation) -> dict[TopicPartition, int]:
+    def end_offsets(
+        self, partitions: Iterable[TopicPartition], isolation: Isolation, asked: OneRound | None = None
+    ) -> dict[TopicPartition, int]:
         return {name: self._host._log_of(*name).end_offset(isolation) for name in partitions}
 
     def offsets_for_times(
-        self, times: Mapping[TopicPartition, int], isolation: Isolation
+        self, times: Mapping[TopicPartition, int], isolation: Isolation, asked: OneRound | None = None
     ) -> dict[TopicPartition, TimestampOffset | None]:
         return {
             name: self._host._log_of(*name).offset_for_time(when, isolation=isolation)
             for name, when in times.items()
         }
 
-    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+    def epoch_ends(
+        self, epochs: Mapping[TopicPartition, int], asked: OneRound | None = None
+    ) -> dict[TopicPartition, int | None]:
         return {name: self._host._log_of(*name)._end_of_epoch(epoch) for name, epoch in epochs.items()}
 
     def partition(self, name: TopicPartition, topic_id: str | None = None) -> Partition:

@@ -684,6 +684,84 @@ def test_a_partition_without_a_leader_keeps_no_other_waiting(cluster):
             reader.consumer.assign([("flights", 4)])
 
 
+OTHER = TopicPartition("flights", 1)
+
+
+def test_a_partition_whose_beginning_no_leader_tells_keeps_no_other_waiting(cluster):
+    with cluster.lock:
+        cluster.partition(FLIGHTS).leader = -1
+        cluster.partition(OTHER).add([b"led"])
+    with Reader(cluster) as reader:
+        reader.consumer.assign([FLIGHTS, OTHER])
+        assert reader.take(1) == [b"led"]
+        assert reader.consumer.poll() == []
+        with cluster.lock:
+            cluster.partition(FLIGHTS).add([b"led again"])
+        cluster.lead(FLIGHTS, 2)
+        assert reader.take(1) == [b"led again"]
+        assert reader.consumer.position(FLIGHTS) == 1
+
+
+@pytest.mark.parametrize("group", ["", "crew"])
+@pytest.mark.parametrize("rule", ["earliest", "latest", "by_duration:PT1H"])
+def test_a_leader_that_does_not_tell_beginnings_keeps_no_other_waiting(cluster, group, rule):
+    """A minute of silence, the other's records come meanwhile; an answer comes to a later question."""
+    cluster.partition(FLIGHTS).add([b"old"], timestamp_ms=1)
+    for number in (0, 1):
+        cluster.offsets["crew"][TopicPartition("flights", number)] = (0, "", 0)
+    cluster.brokers[1].plan(m.ListOffsetsRequest, *[silence] * 2)
+    cluster.brokers[1].plan(m.OffsetForLeaderEpochRequest, silence)
+    with Reader(
+        cluster, request_timeout_ms=60_000, consumer={"auto_offset_reset": rule, "group_id": group}
+    ) as reader:
+        reader.consumer.assign([FLIGHTS, OTHER])
+        assert reader.consumer.poll() == []
+        with cluster.lock:
+            cluster.partition(OTHER).add([b"led"])
+        assert reader.take(1) == [b"led"]
+        wait_for(lambda: reader.consumer.poll(0.1) or reader.consumer._subscription.partitions[FLIGHTS].offset >= 0)
+        with cluster.lock:
+            cluster.partition(FLIGHTS).add([b"late"])
+        wait_for(lambda: [record.value for record in reader.consumer.poll(0.1)][-1:] == [b"late"])
+
+
+def test_the_place_of_a_partition_that_is_sought_is_not_found_out(cluster):
+    with cluster.lock:
+        cluster.partition(FLIGHTS).add([b"0", b"1", b"2"])
+        cluster.partition(FLIGHTS).leader = -1
+        cluster.partition(OTHER).add([b"led"])
+    with Reader(cluster) as reader:
+        reader.consumer.assign([FLIGHTS, OTHER])
+        assert reader.take(1) == [b"led"]
+        reader.consumer.seek(FLIGHTS, 2)
+        cluster.lead(FLIGHTS, 2)
+        assert reader.take(1) == [b"2"]
+
+
+def test_partitions_without_any_leader_are_waited_for_and_then_raised(cluster):
+    with cluster.lock:
+        cluster.partition(FLIGHTS).leader = cluster.partition(OTHER).leader = -1
+        cluster.partition(OTHER).add([b"led"])
+    with Reader(cluster, default_api_timeout_ms=300) as reader:
+        reader.consumer.assign([FLIGHTS, OTHER])
+        with pytest.raises(BrokerError, match="has no leader now") as caught:
+            reader.consumer.poll()
+        assert "where the assigned partitions begin" in str(caught.value.__notes__)
+        cluster.lead(OTHER, 2)
+        assert reader.take(1) == [b"led"]
+
+
+def test_an_error_of_one_topic_that_lasts_is_raised_by_each_poll(cluster):
+    cluster.brokers[1].plan(m.ListOffsetsRequest, 29, 29)
+    cluster.partition(OTHER).add([b"led"])
+    with Reader(cluster) as reader:
+        reader.consumer.assign([FLIGHTS, OTHER])
+        for _ in range(2):
+            with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED"):
+                reader.consumer.poll()
+        assert reader.take(1) == [b"led"]
+
+
 def test_a_topic_that_is_deleted_is_raised_and_the_others_go_on(cluster):
     cluster.topic("gone")
     with Reader(cluster) as reader:

@@ -23,11 +23,25 @@ from logstore.client.backend.partitions import Partition
 from logstore.clock import Clock
 from logstore.config.client import ConsumerConfig, ProducerConfig
 from logstore.config.log import Setting
+from logstore.errors import LogstoreError
 from logstore.io._notifier import Notifier
 from logstore.records import Isolation, TimestampOffset, TopicPartition
 
 if TYPE_CHECKING:
     import random
+
+
+class OneRound:
+    """A round of questions: each leader is asked once, and none keeps the partitions of the others waiting.
+
+    After the first answer the others have ``patience_s``; with ``counts_at_once``, all of them from the beginning.
+    ``left`` gets the partitions that no leader has answered for, each with an error that may go away.
+    """
+
+    def __init__(self, patience_s: float, *, counts_at_once: bool) -> None:
+        self.patience_s = patience_s
+        self.counts_at_once = counts_at_once
+        self.left: dict[TopicPartition, LogstoreError] = {}
 
 
 class Backend(ABC):
@@ -53,6 +67,12 @@ class Backend(ABC):
     rng: random.Random | None
     #: How often a waiting consumer asks for new partitions of its topics, in seconds; None: it is told.
     look_s: float | None
+    #: How long a call asks again after errors that may go away, in seconds; None: never.
+    answers_within_s: float | None = None
+
+    def retry_pause_s(self, count: int) -> float:
+        """Return the next pause before a question is asked again, after ``count`` pauses."""
+        return 0.0
 
     # -- topics
 
@@ -87,10 +107,13 @@ class Backend(ABC):
             UnknownTopicError, UnknownPartitionError: there is no such partition of that very topic any more.
         """
 
-    # -- offsets: one call for many partitions, on a cluster one request for each leader
+    # -- offsets: one call for many partitions, on a cluster one request for each leader. With a round, the answer
+    # lacks the partitions that are left in it.
 
     @abstractmethod
-    def start_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    def start_offsets(
+        self, partitions: Iterable[TopicPartition], asked: OneRound | None = None
+    ) -> dict[TopicPartition, int]:
         """Return the oldest offset that is kept of each partition.
 
         Raises:
@@ -98,7 +121,9 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def end_offsets(self, partitions: Iterable[TopicPartition], isolation: Isolation) -> dict[TopicPartition, int]:
+    def end_offsets(
+        self, partitions: Iterable[TopicPartition], isolation: Isolation, asked: OneRound | None = None
+    ) -> dict[TopicPartition, int]:
         """Return the end of the records visible to a reader of that isolation, in each partition.
 
         Raises:
@@ -107,7 +132,7 @@ class Backend(ABC):
 
     @abstractmethod
     def offsets_for_times(
-        self, times: Mapping[TopicPartition, int], isolation: Isolation
+        self, times: Mapping[TopicPartition, int], isolation: Isolation, asked: OneRound | None = None
     ) -> dict[TopicPartition, TimestampOffset | None]:
         """Return the first record of each partition that is of that time in milliseconds or later, or None.
 
@@ -116,7 +141,9 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+    def epoch_ends(
+        self, epochs: Mapping[TopicPartition, int], asked: OneRound | None = None
+    ) -> dict[TopicPartition, int | None]:
         """Return the offset at which the records of each partition's leader epoch end; None for an unknown epoch.
 
         Raises:

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Iterable, Mapping
 
 from logstore.accumulator._batcher import BatchResult
-from logstore.client.backend.backend import Backend
+from logstore.client.backend.backend import Backend, OneRound
 from logstore.client.backend.batch_writer import BatchWriter
 from logstore.client.backend.facts import TopicFacts
 from logstore.client.backend.fetcher import PartitionFetcher
@@ -31,6 +31,7 @@ from logstore.remote.backend.fetcher import RemoteFetcher
 from logstore.remote.backend.group_offsets import RemoteOffsets
 from logstore.remote.backend.membership import RemoteMembership
 from logstore.remote.backend.partition import RemotePartition, epoch_ends, first_records
+from logstore.remote.backoff import pause_s
 from logstore.remote.client import EARLIEST, LATEST, Client
 from logstore.remote.metadata.known import KnownTopic
 from logstore.remote.topic_settings import TopicSettings
@@ -125,21 +126,35 @@ class RemoteBackend(Backend):
 
     # -- offsets
 
-    def start_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        found = self._client.list_offsets(dict.fromkeys(partitions, EARLIEST))
+    @property
+    def answers_within_s(self) -> float:  # type: ignore[override]  # as long as no broker was reached, less
+        return self._client.cluster.timeout_ms() / 1000
+
+    def retry_pause_s(self, count: int) -> float:
+        config = self._client.config
+        return pause_s(count, config.retry_backoff_ms, config.retry_backoff_max_ms)
+
+    def start_offsets(
+        self, partitions: Iterable[TopicPartition], asked: OneRound | None = None
+    ) -> dict[TopicPartition, int]:
+        found = self._client.list_offsets(dict.fromkeys(partitions, EARLIEST), asked=asked)
         return {name: each.offset for name, each in found.items()}
 
-    def end_offsets(self, partitions: Iterable[TopicPartition], isolation: Isolation) -> dict[TopicPartition, int]:
-        found = self._client.list_offsets(dict.fromkeys(partitions, LATEST), isolation)
+    def end_offsets(
+        self, partitions: Iterable[TopicPartition], isolation: Isolation, asked: OneRound | None = None
+    ) -> dict[TopicPartition, int]:
+        found = self._client.list_offsets(dict.fromkeys(partitions, LATEST), isolation, asked=asked)
         return {name: each.offset for name, each in found.items()}
 
     def offsets_for_times(
-        self, times: Mapping[TopicPartition, int], isolation: Isolation
+        self, times: Mapping[TopicPartition, int], isolation: Isolation, asked: OneRound | None = None
     ) -> dict[TopicPartition, TimestampOffset | None]:
-        return first_records(self._client, times, isolation)
+        return first_records(self._client, times, isolation, asked)
 
-    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        return epoch_ends(self._client, epochs)
+    def epoch_ends(
+        self, epochs: Mapping[TopicPartition, int], asked: OneRound | None = None
+    ) -> dict[TopicPartition, int | None]:
+        return epoch_ends(self._client, epochs, asked)
 
     # -- reading
 

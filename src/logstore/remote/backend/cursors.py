@@ -175,7 +175,7 @@ class RemoteCursor(RemotePartition):
         offset: int,
         *,
         max_bytes: int = DEFAULT_READ_BYTES,
-        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+        isolation: Isolation | str | None = None,
         timeout_s: float = 0.0,
     ) -> Batches:
         """Return one answer's batches; those of one fetch are handed out together, whatever ``max_bytes`` is."""
@@ -204,7 +204,7 @@ class RemoteCursor(RemotePartition):
             topic=self.name.topic,
             partition=self.name.partition,
             aborted=fetched.aborted,
-            committed_only=isolation is Isolation.READ_COMMITTED,
+            committed_only=self._chosen(isolation) is Isolation.READ_COMMITTED,
             next_offset=fetched.next_offset,
         )
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from logstore.batch._batch import Batches, Record
 from logstore.batch.moments import When, moment_of
 from logstore.batch.runs import DEFAULT_READ_BYTES, check_limit, limited
+from logstore.client.backend.backend import OneRound
 from logstore.clock import Clock
 from logstore.errors import (
     BrokerTimeoutError,
@@ -26,20 +27,25 @@ STALLED_MS = 15_000
 
 
 def first_records(
-    client: Client, times: Mapping[TopicPartition, int], isolation: Isolation | str
+    client: Client,
+    times: Mapping[TopicPartition, int],
+    isolation: Isolation | str,
+    asked: OneRound | None = None,
 ) -> dict[TopicPartition, TimestampOffset | None]:
     """Return the first record of each partition that is of that time in milliseconds or later, or None."""
     # A negative time would be read as a special value such as LATEST; no record is older than 1970.
-    found = client.list_offsets({name: max(when, 0) for name, when in times.items()}, isolation)
+    found = client.list_offsets({name: max(when, 0) for name, when in times.items()}, isolation, asked=asked)
     return {
         name: None if each.offset < 0 else TimestampOffset(each.timestamp_ms, each.offset)
         for name, each in found.items()
     }
 
 
-def epoch_ends(client: Client, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+def epoch_ends(
+    client: Client, epochs: Mapping[TopicPartition, int], asked: OneRound | None = None
+) -> dict[TopicPartition, int | None]:
     """Return the offset at which the records of each partition's leader epoch end; None for an unknown epoch."""
-    found = client.offset_for_leader_epoch(epochs)
+    found = client.offset_for_leader_epoch(epochs, asked=asked)
     return {
         name: None if each.leader_epoch < 0 or each.end_offset < 0 else each.end_offset
         for name, each in found.items()
@@ -60,7 +66,8 @@ def next_batch_offset(client: Client, name: TopicPartition, offset: int, topic_i
 class RemotePartition:
     """A partition of a cluster, as scans and lookups read it.
 
-    ``ends`` are its log start offset and its end, if both were asked for just now, for a scan of that isolation.
+    An ``isolation`` that is not given is the connection's. ``ends`` are the log start offset and the end, if both
+    were asked for just now, for a scan of that isolation.
     """
 
     path = ""  #: no directory of this machine
@@ -83,24 +90,26 @@ class RemotePartition:
     def log_start_offset(self) -> int:
         return self._client.list_offsets({self.name: EARLIEST})[self.name].offset
 
-    def end_offset(self, isolation: Isolation | str = Isolation.READ_UNCOMMITTED) -> int:
-        return self._client.list_offsets({self.name: LATEST}, isolation)[self.name].offset
+    def end_offset(self, isolation: Isolation | str | None = None) -> int:
+        return self._client.list_offsets({self.name: LATEST}, self._chosen(isolation))[self.name].offset
 
-    def offset_for_time(
-        self, when: When, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED
-    ) -> TimestampOffset | None:
-        return first_records(self._client, {self.name: moment_of(when, self._clock)}, isolation)[self.name]
+    def _chosen(self, isolation: Isolation | str | None) -> Isolation:
+        return self._client.config.isolation if isolation is None else Isolation(isolation)
+
+    def offset_for_time(self, when: When, *, isolation: Isolation | str | None = None) -> TimestampOffset | None:
+        moment = moment_of(when, self._clock)
+        return first_records(self._client, {self.name: moment}, self._chosen(isolation))[self.name]
 
     def read(
         self,
         offset: int,
         *,
         max_bytes: int = DEFAULT_READ_BYTES,
-        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+        isolation: Isolation | str | None = None,
         timeout_s: float = 0.0,
     ) -> Batches:
         """Return what one fetch gives from ``offset`` on; see `Log.read`. It waits so long for records."""
-        settled = Isolation(isolation)
+        settled = self._chosen(isolation)
         wait_ms = round(1000 * max(timeout_s, 0.0))
         fetched = self._client.fetch(
             self.name,
@@ -120,9 +129,9 @@ class RemotePartition:
             next_offset=fetched.next_offset,
         )
 
-    def record_at(self, offset: int, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED) -> Record | None:
+    def record_at(self, offset: int, *, isolation: Isolation | str | None = None) -> Record | None:
         """Return the record at one offset, or None if there is none; raises as `Log.record_at`."""
-        settled = Isolation(isolation)
+        settled = self._chosen(isolation)
         end = self.end_offset(settled)
         if not self.log_start_offset <= offset < end:
             raise self._out_of_range(offset, end)
@@ -138,7 +147,7 @@ class RemotePartition:
         *,
         since: When | None = None,
         until: When | None = None,
-        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+        isolation: Isolation | str | None = None,
         max_bytes: int = DEFAULT_READ_BYTES,
         on_damage: str = "raise",
         limit: int | None = None,
@@ -156,7 +165,7 @@ class RemotePartition:
             )
         if on_damage != "raise":
             raise ValueError(f"on_damage is 'raise' or 'skip', found {on_damage!r}")
-        settled = Isolation(isolation)
+        settled = self._chosen(isolation)
         if self._ends is None:
             visible, first_kept = self.end_offset(settled), self.log_start_offset
         else:
