@@ -778,7 +778,7 @@ def open_consumer(
     """Open a consumer with settings from several places; ``group`` is short for ``group.id``."""
     kind = backend.consumer_config
     if isinstance(config, ConsumerConfig):
-        config = config.changed()
+        config = config._said()
     if config is None or isinstance(config, Mapping):
         given = config or {}
         names = {key.replace(".", "_") for key in given}

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from dataclasses import dataclass, field
+from typing import ClassVar, Protocol, Self
 
 from logstore.config import kafka_keys
 from logstore.config.schema import (
@@ -21,6 +21,7 @@ from logstore.config.schema import (
     Refusal,
     Rule,
     Setting,
+    Value,
     boolean,
     defaults_of,
     duration,
@@ -252,6 +253,18 @@ class ConsumerConfig(ClientConfig):
     fetch_max_bytes: int = size(52_428_800, 0, INT32_MAX)  #: read ahead, all partitions together
     max_partition_fetch_bytes: int = size(1_048_576, 0, INT32_MAX)
     isolation_level: str = word("read_uncommitted", "read_uncommitted", "read_committed")
+    #: The fields that were given: the settings of a connection do not hold for these, also where one is a default.
+    _given: frozenset[str] = field(init=False, repr=False, compare=False)
+
+    def __new__(cls, **fields: object) -> Self:
+        # super() would fail: `dataclass(slots=True)` creates a second class.
+        made = object.__new__(cls)
+        object.__setattr__(made, "_given", frozenset(fields))
+        return made
+
+    def _said(self) -> dict[str, Value]:
+        changed = self.changed()
+        return {key: value for key, value in self.items() if key in changed or key.replace(".", "_") in self._given}
 
     @property
     def isolation(self) -> Isolation:

@@ -373,6 +373,10 @@ class BaseConfig(ABC):
         defaults = defaults_of(type(self))
         return {key: value for key, value in self.items() if value != defaults[key]}
 
+    def _said(self) -> dict[str, Value]:
+        """Return the keys that were given, as far as that is known; else those that differ from their defaults."""
+        return self.changed()
+
     def replace(self, **fields: Setting) -> Self:
         """Return a copy with some fields or keys changed; raises as `of` does."""
         return self.of(self, **fields)
@@ -403,7 +407,7 @@ class OneLevelConfig(BaseConfig):
         """
         check_settings(settings)
         if isinstance(settings, cls):
-            settings = settings.changed()
+            settings = settings._said()
         found, names = Collector(), cls._names()
         for layer in (dict(settings.items()) if settings is not None else {}, fields):
             for key in found.take(layer, names):

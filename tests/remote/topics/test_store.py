@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import pytest
 import logstore
 from logstore.batch._encode import encode
 from logstore.client.store import ONLY_OF_STORES
+from logstore.config.client import ConsumerConfig
+from logstore.config.remote import ClusterConsumerConfig
 from logstore.errors import (
     BrokerUnreachableError,
     ClientClosedError,
@@ -110,6 +113,9 @@ def test_the_isolation_of_a_connection_holds_for_what_says_none(brokers):
             assert [record.value for record in topic.scan(**own)] == expected
             assert [record.value for record in topic.read(0, **own)] == expected
             assert (topic.record_at(0, 0, **own) is None) == (said is None)
+            assert [record.value for record in topic[0].scan(**own)] == expected
+            assert [record.value for record in topic[0].read(0, **own)] == expected
+            assert (topic[0].record_at(0, **own) is None) == (said is None)
             own = {} if said is None else {"isolation_level": said}
             with cluster.consumer(auto_offset_reset="earliest", **own) as consumer:
                 consumer.assign([("t", 0)])
@@ -117,6 +123,45 @@ def test_the_isolation_of_a_connection_holds_for_what_says_none(brokers):
                 while len(found) < len(expected):
                     found += consumer.poll(30) or pytest.fail("nothing came")
                 assert [record.value for record in found] == expected
+
+
+@pytest.mark.parametrize("kind", [ConsumerConfig, ClusterConsumerConfig])
+def test_a_default_that_a_settings_object_says_holds_against_the_connection(brokers, kind):
+    said = kind.of({"isolation.level": "read_uncommitted", "fetch.max.bytes": 52_428_800})
+    others = (
+        kind(isolation_level="read_uncommitted"),
+        pickle.loads(pickle.dumps(said)),
+        said.replace(group_id="crew"),
+    )
+    with logstore.connect(brokers.bootstrap, isolation_level="read_committed", fetch_max_bytes=1_000) as cluster:
+        for config in (said, *others):
+            with cluster.consumer(config) as consumer:
+                assert consumer._isolation is Isolation.READ_UNCOMMITTED
+        with cluster.consumer(said) as consumer:
+            assert consumer._config.fetch_max_bytes == 52_428_800
+        for config in kind(), kind.of({"group.id": "crew"}), None:
+            with cluster.consumer(config) as consumer:
+                assert consumer._isolation is Isolation.READ_COMMITTED
+                assert consumer._config.fetch_max_bytes == 1_000
+    assert said == kind()
+    assert said.changed() == {}
+
+
+def test_the_end_of_a_partition_is_that_of_the_isolation_of_its_connection(brokers):
+    brokers.topic("t")
+    partition = brokers.partition(TopicPartition("t", 0))
+    partition.add([b"kept"], timestamp_ms=10)
+    opened = encode(
+        [b"open"], timestamp_ms=11, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True
+    )
+    partition.put(opened)
+    partition.stable = 1
+    for said, end in ("read_committed", 1), ("read_uncommitted", 2):
+        with logstore.connect(brokers.bootstrap, isolation_level=said) as cluster:
+            reader = cluster["t"][0]
+            assert (reader.end_offset(), reader.scan().end_offset) == (end, end)
+            assert reader.end_offset(isolation="read_uncommitted") == 2
+            assert (reader.offset_for_time(11) is None) == (end == 1)
 
 
 def test_a_forked_child_is_refused_by_each_call(brokers):

@@ -183,7 +183,7 @@ class RemoteBackend(Backend):
         said: Iterable[str] = _FETCHES
         if not isinstance(config, ClusterConsumerConfig):
             # Its defaults are those of a store.
-            said = [key.replace(".", "_") for key in config.changed()]
+            said = [key.replace(".", "_") for key in config._said()]
         own = {name: getattr(config, name) for name in _FETCHES if name in said}
         if not own.get("max_partition_fetch_bytes", 1):
             own["max_partition_fetch_bytes"] = 1  # a batch comes whole, however small this is
@@ -226,7 +226,7 @@ class RemoteBackend(Backend):
     def membership(self, config: ConsumerConfig, notifier: Notifier) -> GroupMembership:
         self._check()
         if not isinstance(config, ClusterConsumerConfig):
-            config = ClusterConsumerConfig.of(config.changed())
+            config = ClusterConsumerConfig.of(config._said())
         return RemoteMembership(self._client, self._offsets, config, notifier)
 
     # -- life
