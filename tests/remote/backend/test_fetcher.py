@@ -773,6 +773,31 @@ def test_a_topic_that_is_deleted_is_raised_and_the_others_go_on(cluster):
             reader.consumer.poll(30)
 
 
+def test_a_deleted_topic_is_not_asked_for_once_no_consumer_reads_it(cluster):
+    def asked():
+        return len(cluster.requests(m.MetadataRequest))
+
+    cluster.topic("gone")
+    with Reader(cluster, retry_backoff_max_ms=20) as reader:
+        reader.consumer.assign([FLIGHTS, ("gone", 0)])
+        assert reader.consumer.poll(0.1) == []
+        with cluster.lock:
+            del cluster.topics["gone"]
+        with pytest.raises(UnknownTopicError):
+            reader.consumer.poll(30)
+        updates = reader.backend._client.cluster.updates
+        before = asked()
+        reader.consumer.assign([FLIGHTS])
+        wait_for(lambda: not updates.is_wanted("gone"))
+        assert asked() - before < 20
+        before = asked()
+        assert reader.consumer.poll(0.3) == []
+        assert asked() == before
+        with cluster.lock:
+            cluster.partition(FLIGHTS).add([b"read on"])
+        assert reader.take(1) == [b"read on"]
+
+
 def test_a_topic_of_the_same_name_is_not_read_for_the_deleted_one(cluster):
     cluster.topic("gone")[0].add([b"old"])
     with Reader(cluster) as reader:

@@ -150,6 +150,27 @@ def test_a_topic_that_is_gone_keeps_no_news_of_others_waiting(refreshed: Refresh
         refreshed.pass_pause()
 
 
+def test_a_missing_topic_is_asked_for_only_as_long_as_a_service_needs_it(refreshed: Refreshed) -> None:
+    refreshed.it.want(["others"])
+    pauses = []
+    for _ in range(MISSING_ANSWERS + 5):
+        assert refreshed.answered(topic("others", id="", code=3)) == ["others"]
+        refreshed.it.is_missing("others")
+        pauses.append(refreshed.pass_pause())
+    assert min(pauses[5:]) >= 800, "Kafka's retry.backoff.max.ms, less a fifth"
+    begun_s = refreshed.clock.monotonic_s()
+    while refreshed.it.is_wanted("others"):
+        asked = refreshed.ask()
+        assert asked in (["others"], ["orders", "others"])
+        refreshed.it.took(answer(*([topic("orders", (1, 3))] if len(asked) > 1 else []), topic("others", code=3)))
+        refreshed.pass_pause()
+    assert 10 <= refreshed.clock.monotonic_s() - begun_s <= 10 + AGE_MS / 1000 + 1.2
+    assert refreshed.answered(topic("orders", (1, 3))) == ["orders"]
+    assert refreshed.wait_ms() == AGE_MS
+    refreshed.it.want(["others"])
+    assert refreshed.answered(topic("others", (1, 0), id="two")) == ["others"]
+
+
 def test_a_dropped_topic_is_forgotten_and_not_asked_for(refreshed: Refreshed) -> None:
     refreshed.it.want(["others"])
     refreshed.answered(topic("others", id="", code=3))

@@ -204,9 +204,6 @@ class Fetching:
                     cursor.not_before_s = 0.0
             if wanted:
                 used -= self._make_way_locked(self._config.fetch_max_bytes - used, out)
-        left = self._config.fetch_max_bytes - used
-        if used and left < most:
-            return due_s
         by_node: dict[int, list[RemoteCursor]] = defaultdict(list)
         to_check: dict[int, list[RemoteCursor]] = defaultdict(list)
         for cursor in wanted:
@@ -215,6 +212,9 @@ class Fetching:
                 continue
             leader = self._leader_of(cursor, known)
             if leader < 0:
+                if cursor.name.topic not in known.topics and cursor.error is None:
+                    # Answers that do not know a topic change nothing that is known: the last of them is looked for.
+                    due_s = min(due_s, self._pause_end())
                 continue
             if cursor.place.epoch_to_check() is not None:
                 to_check[leader].append(cursor)
@@ -222,6 +222,10 @@ class Fetching:
             chosen = cursor.place.node(now_s, known.brokers)
             if chosen is not None:
                 by_node[chosen].append(cursor)
+        # Asked after the leaders: a topic that is gone must be told, also while all that may be fetched is asked for.
+        left = self._config.fetch_max_bytes - used
+        if used and left < most:
+            return due_s
         # Those that are being connected to count: the others must leave them a share.
         free = [each for each in by_node if each not in self._nodes or not self._nodes[each].requests.is_out]
         share = max(1, left // max(len(free), 1))

@@ -3,8 +3,9 @@
 A `MetadataRefresher` has at most one request out. It asks for a topic that is new to it; for all of its topics once
 they are older than ``metadata.max.age.ms`` or an error shows that they are out of date; and for a topic that no
 broker knows. After an answer that must be repeated, or none, it pauses; the pauses grow up to
-``retry.backoff.max.ms``. Those of a topic that is missing hold for it alone: news of the others do not wait. A
-request names topics or topic ids, never both: a broker that finds an id in a request overlooks the names.
+``retry.backoff.max.ms``. Those of a topic that is missing hold for it alone: news of the others do not wait. It is
+dropped once no service asks for it any more. A request names topics or topic ids, never both: a broker that finds an
+id in a request overlooks the names.
 
 No socket and no thread. Its methods are called by one thread. `known` is one reference: any thread may read it.
 """
@@ -27,6 +28,9 @@ MISSING_ANSWERS = 3
 
 #: The first version whose requests may name topics by their ids.
 BY_ID_VERSION = 12
+
+#: A missing topic is needed for so many of the longest pauses after a service has asked for it the last time.
+NEEDED_PAUSES = 10
 
 _UNKNOWN = (codes.UNKNOWN_TOPIC_OR_PARTITION, codes.UNKNOWN_TOPIC_ID)
 
@@ -52,6 +56,7 @@ class MetadataRefresher:
         self._ids: set[str] = set()  #: topic ids to ask for at once
         self._told: dict[str, float] = {}  #: topic that a call has asked for -> until when it is kept
         self._unknown: dict[str, int] = {}  #: topic or topic id -> answers in a row that did not know it
+        self._needed_s: dict[str, float] = {}  #: topic -> when a service has needed it, and it was not known
         self._refused: dict[str, int] = {}  #: topic or topic id -> code of the last answer, not retriable
         self._is_out_of_date = True
         self._learnt_at = -math.inf
@@ -99,6 +104,7 @@ class MetadataRefresher:
             self._told.pop(name, None)
             self._unknown.pop(name, None)
             self._refused.pop(name, None)
+            self._needed_s.pop(name, None)
         if not self._wants_all:
             self.known = self.known.without(gone)
 
@@ -109,7 +115,15 @@ class MetadataRefresher:
     # -- what is known -----------------------------------------------------------------------------
 
     def is_missing(self, topic: str) -> bool:
-        """Return whether several answers in a row did not know a topic, by its name or by its id."""
+        """Return whether several answers in a row did not know a topic, by its name or by its id.
+
+        A service calls this as long as it needs the topic: a missing one is then asked for again.
+        """
+        if topic in self._unknown:
+            self._needed_s[topic] = self._clock.monotonic_s()
+        return self._is_missing(topic)
+
+    def _is_missing(self, topic: str) -> bool:
         return self._unknown.get(topic, 0) >= MISSING_ANSWERS
 
     def refusal(self, topic: str) -> int:
@@ -129,7 +143,7 @@ class MetadataRefresher:
         if self._out is not None:
             return math.inf
         unknown = self._unknown.keys() & self._wanted
-        missing = {each for each in unknown if self.is_missing(each)}
+        missing = {each for each in unknown if self._is_missing(each)}
         if self._is_out_of_date or self._fresh or self._ids or unknown - missing:
             return self._not_before
         if not self._wanted and not self._wants_all:
@@ -219,6 +233,7 @@ class MetadataRefresher:
             self._fresh.discard(each.name)
             for key in (each.name, getattr(each, "topic_id", "")):
                 self._unknown.pop(key, None)
+                self._needed_s.pop(key, None)
                 self._refused.pop(key, None)
         return told
 
@@ -246,8 +261,13 @@ class MetadataRefresher:
                     must_repeat = True
                     continue
                 self._ids.discard(key)  # the topic was deleted, and its id comes to no other
+                now_s = self._clock.monotonic_s()
+                idle_s = NEEDED_PAUSES * self._config.retry_backoff_max_ms / 1000
+                if now_s - self._needed_s.setdefault(key, now_s) > idle_s:
+                    self.drop([key])  # no consumer reads it any more, and no record waits for it
+                    continue
                 # Pauses of its own: news of other topics, their new leaders above all, must not wait for them.
-                self._missing_not_before = self._clock.monotonic_s() + self._pause_ms(count - 1) / 1000
+                self._missing_not_before = now_s + self._pause_ms(count - 1) / 1000
             elif codes.is_retriable(code):
                 if key in self._wanted:
                     self._fresh.add(key)

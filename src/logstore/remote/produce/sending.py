@@ -298,6 +298,8 @@ class Sending:
         name, metadata = partition.queue.name, self._metadata
         topic = known.topics.get(name.topic)
         if topic is None:
+            if not metadata.is_wanted(name.topic):
+                metadata.want([name.topic])  # it was missing for long, and then dropped
             if metadata.is_missing(name.topic):
                 raise UnknownTopicError(f"the cluster has no topic {name.topic!r}")
             if metadata.refusal(name.topic):
