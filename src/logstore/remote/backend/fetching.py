@@ -222,7 +222,7 @@ class Fetching:
             chosen = cursor.place.node(now_s, known.brokers)
             if chosen is not None:
                 by_node[chosen].append(cursor)
-        # Asked after the leaders: a topic that is gone must be told, also while all that may be fetched is asked for.
+        # Asked after the leaders: a topic that is gone is told, also while all that may be fetched is asked for.
         left = self._config.fetch_max_bytes - used
         if used and left < most:
             return due_s

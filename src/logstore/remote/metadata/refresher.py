@@ -4,8 +4,8 @@ A `MetadataRefresher` has at most one request out. It asks for a topic that is n
 they are older than ``metadata.max.age.ms`` or an error shows that they are out of date; and for a topic that no
 broker knows. After an answer that must be repeated, or none, it pauses; the pauses grow up to
 ``retry.backoff.max.ms``. Those of a topic that is missing hold for it alone: news of the others do not wait. It is
-dropped once no service asks for it any more. A request names topics or topic ids, never both: a broker that finds an
-id in a request overlooks the names.
+dropped once no service asks for it any more. A request names topics or topic ids, never both: a broker that finds
+an id in a request overlooks the names.
 
 No socket and no thread. Its methods are called by one thread. `known` is one reference: any thread may read it.
 """
