@@ -1,4 +1,4 @@
-"""What members of groups of a cluster hold to, whatever the brokers are: false ones, or a real Kafka.
+"""What members of groups hold to, whatever the back end is: false brokers, a real Kafka, or a store.
 
 `GroupCases` has the cases; a subclass gives the brokers. `Reader` is a consumer in a thread of its own.
 """
@@ -40,12 +40,17 @@ BOTH = pytest.mark.parametrize("kind", ["cooperative", "consumer"])
 
 
 class Brokers:
-    """The brokers of the cases."""
+    """The brokers of the cases; a subclass may have a store instead."""
 
     bootstrap: str
     session_ms = 6_000
     heartbeat_ms = 500
     patience_s = 60.0  #: how long a group may take for what it is to do
+
+    def backend(self) -> Any:
+        """Return a back end for one member, which closes it."""
+        client = Client(self.bootstrap, is_patient=True, metadata_max_age_ms=500, fetch_max_wait_ms=100)
+        return RemoteBackend(client)
 
     def create(self, topic: str, partitions: int) -> None:
         raise NotImplementedError
@@ -72,8 +77,7 @@ class Reader:
         self.busy = threading.Event()
         self.idle = threading.Event()
         self.idle.set()
-        client = Client(brokers.bootstrap, is_patient=True, metadata_max_age_ms=500, fetch_max_wait_ms=100)
-        self.backend = RemoteBackend(client)
+        self.backend = brokers.backend()
         given = {
             "auto.offset.reset": "earliest",
             "auto.commit.interval.ms": 50,
@@ -166,7 +170,7 @@ class GroupCases:
         self.brokers = brokers
         self.topic, self.group = f"t-{name}", f"g-{name}"
         self.readers: list[Reader] = []
-        self.backends: list[RemoteBackend] = []
+        self.backends: list[Any] = []
 
     def end(self) -> None:
         for backend in self.backends:
@@ -215,9 +219,7 @@ class GroupCases:
         given = {"auto.offset.reset": "earliest", "session.timeout.ms": self.brokers.session_ms,
                  "heartbeat.interval.ms": self.brokers.heartbeat_ms}  # fmt: skip
         given |= KINDS[kind] | {key.replace("_", "."): value for key, value in settings.items()}
-        made = RemoteBackend(
-            Client(self.brokers.bootstrap, is_patient=True, metadata_max_age_ms=500, fetch_max_wait_ms=100)
-        )
+        made = self.brokers.backend()
         self.backends.append(made)
         return open_consumer(made, self.group, given, {})
 
@@ -623,7 +625,7 @@ class GroupCases:
         first.leave()
 
     def test_a_consumer_without_a_group_does_not_subscribe(self) -> None:
-        backend = RemoteBackend(Client(self.brokers.bootstrap, is_patient=True))
+        backend = self.brokers.backend()
         with open_consumer(backend, None, {}, {}) as consumer, pytest.raises(InvalidGroupError, match="group"):
             consumer.subscribe("any")
         backend.close()
