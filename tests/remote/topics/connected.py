@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import traceback
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
 import pytest
 
 import logstore
@@ -21,6 +27,7 @@ from logstore.errors import (
 )
 from logstore.records import NewTopic
 from logstore.remote.topics.store import RemoteStore
+from logstore.remote.topics.topic import RemoteTopic
 
 
 def program(store: logstore.Store | RemoteStore) -> list[object]:
@@ -108,6 +115,62 @@ def after_deletion(store: logstore.Store | RemoteStore) -> dict[str, type[BaseEx
     return found
 
 
+PAGE = Path(__file__).resolve().parent.parent.parent.parent / "docs" / "howto" / "cluster.md"
+SRC = Path(logstore.__file__).parent
+
+
+def refusals(cluster: RemoteStore, topic: RemoteTopic, store: logstore.Store) -> dict[str, Callable[[], object]]:
+    """What is refused, by the rows of the page."""
+
+    def each_with(**given: object) -> None:
+        with pytest.raises(UnsupportedOperationError):
+            topic.append_many([b"a"], **given)
+        topic.append(b"a", **given)
+
+    def both_scans() -> None:
+        with pytest.raises(UnsupportedOperationError):
+            topic.scan(on_damage="skip").count()
+        topic[0].scan(on_damage="skip")
+
+    return {
+        "append(ack=)": lambda: each_with(ack="synced"),
+        "append(acks=)": lambda: topic.append(b"a", acks=1),
+        "append(expect=)": lambda: each_with(expect=0),
+        "log()": lambda: topic.log(0),
+        'scan(on_damage="skip")': both_scans,
+        **{
+            f"{name}()": partial(getattr(cluster, name), *(("copy",) if name == "snapshot" else ()))
+            for name in ONLY_OF_STORES
+        },
+        "subscribe()": lambda: store.consumer(group="crew").subscribe("t"),
+    }
+
+
+def rows_of(page: str) -> dict[str, str]:
+    """The calls in the tables of a page, the first of each row, with what the row says."""
+    rows = [line.removesuffix(" |").split(" | ") for line in page.splitlines() if line.startswith("| `")]
+    return {call.split("`")[1]: told for call, told in rows}
+
+
+def sites_in(folder: Path) -> dict[tuple[str, int], str]:
+    """Where code raises the error: file and first line of each ``raise``."""
+    found = {}
+    for path in folder.rglob("*.py"):
+        text = path.read_text("utf-8")
+        if "raise UnsupportedOperationError" in text:
+            for node in ast.walk(ast.parse(text)):
+                if isinstance(node, ast.Raise) and "UnsupportedOperationError(" in ast.unparse(node):
+                    found[str(path), node.lineno] = ast.unparse(node)
+    return found
+
+
+def site_of(error: BaseException) -> tuple[str, int]:
+    """Where an error was raised, as in `sites_in`."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    lines = [line for path, line in sites_in(SRC) if path == last.filename and line <= (last.lineno or 0)]
+    return last.filename, max(lines)
+
+
 #: What a user may rely on, on both sides, of a topic that was deleted.
 PROMISED = (UnknownTopicError,)
 
@@ -131,6 +194,19 @@ class ConnectedCases:
             on_cluster = after_deletion(impatient)
         assert on_files == on_cluster
         assert set(on_cluster.values()) == {UnknownTopicError}
+
+    def test_what_one_side_cannot_do_is_the_table_of_the_page(self, cluster, tmp_path):
+        """Each row is refused with the row's advice, and each refusal of the code is met by a row."""
+        rows, met = rows_of(PAGE.read_text("utf-8")), set()
+        with logstore.open(tmp_path / "store") as store:
+            refused = refusals(cluster, cluster.create_topic("t"), store)
+            assert [*rows] == [*refused]
+            for row, call in refused.items():
+                with pytest.raises(UnsupportedOperationError) as raised:
+                    call()
+                assert rows[row] in str(raised.value)
+                met.add(site_of(raised.value))
+        assert met == set(sites_in(SRC))
 
     def test_what_only_a_store_has_is_refused_in_one_sentence(self, cluster):
         for name, advice in ONLY_OF_STORES.items():

@@ -158,11 +158,13 @@ class RemoteStore(AnyStore):
         self,
         name: str,
         settings: Mapping[str, Setting] | None = None,
+        *,
+        drop_keyless: bool = False,
         **more_settings: Unpack[TopicChanges],
     ) -> Mapping[str, str]:
         """Change settings of a topic, all or none; None removes the topic's own value. Returns its own settings.
 
-        Brokers do not look for records without a key before they compact a topic.
+        Brokers do not look for records without a key before they compact a topic, whatever ``drop_keyless`` is.
 
         Raises:
             UnknownTopicError: there is none.

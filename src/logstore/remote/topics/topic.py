@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from logstore.batch._encode import Encoder, timestamp_of
 from logstore.client.backend.partitions import Partition
@@ -193,6 +193,13 @@ class RemoteTopic(AnyTopic):
                 f"{where}: appends wait for acks={self._client.config.acks}, as the client was opened; give "
                 f"acks={acks!r} to connect()"
             )
+
+    def log(self, partition: int) -> NoReturn:
+        """Refuse: a cluster hands out no log."""
+        raise UnsupportedOperationError(
+            f"topic {self.name!r} of {self._backend.location}: a log is files of a store; read topic[{partition}], "
+            "and write with append_many(partition=)"
+        )
 
     # -- deleting
 
