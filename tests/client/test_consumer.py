@@ -12,6 +12,7 @@ import pytest
 
 import logstore
 from logstore.batch import _batch
+from logstore.client.partition_position import PositionRules
 from logstore.errors import (
     ConcurrentUseError,
     ConsumerClosedError,
@@ -34,7 +35,7 @@ from logstore.log import ProducerStamp
 from logstore.records import Codec, Marker, TopicPartition
 from logstore.testing import ManualClock
 from logstore.topic_names import CONSUMER_OFFSETS
-from tests.kit.striking import at_line
+from tests.kit.striking import Lines, at_line
 
 A, B = TopicPartition("flights", 0), TopicPartition("flights", 1)
 
@@ -996,6 +997,52 @@ def test_a_poll_that_is_interrupted_at_any_line_loses_no_record_and_hands_out_no
                 offsets = [record.offset for record in came if record.partition == number]
                 assert offsets == list(range(9)), where
         if not struck:
+            return
+
+
+class LinesAfter(Lines):
+    """Raises at the nth line of the package behind a first interrupt."""
+
+    is_armed = False
+
+    def __call__(self, frame, event, arg):
+        return super().__call__(frame, event, arg) if self.is_armed else self
+
+
+@pytest.mark.parametrize("first", [2, 3])
+def test_a_second_interrupt_within_the_first_one_s_loses_no_record(store, monkeypatch, first):
+    """The first comes once records of one partition, or of both, were taken, the second at each line behind it."""
+    fill(store, 9)
+    fill(store, 9, partition=1)
+    for nth in itertools.count(1):
+        lines, calls = LinesAfter(nth), itertools.count(1)
+        run_of = PositionRules.run_of
+
+        def run_and_strike(*given):
+            run = run_of(*given)  # noqa: B023  used at once
+            if next(calls) == first:  # noqa: B023
+                lines.is_armed = True  # noqa: B023
+                raise KeyboardInterrupt
+            return run
+
+        with earliest(store, f"group-{first}-{nth}", auto_commit_interval_ms=3_600_000) as consumer:
+            monkeypatch.setattr(PositionRules, "run_of", run_and_strike)
+            sys.settrace(lines)
+            try:
+                consumer.poll()
+            except KeyboardInterrupt:
+                pass
+            finally:
+                sys.settrace(None)
+                monkeypatch.setattr(PositionRules, "run_of", run_of)
+            assert lines.is_armed
+            came = []
+            while records := consumer.poll():
+                came += records
+            for number in range(2):
+                offsets = [record.offset for record in came if record.partition == number]
+                assert offsets == list(range(9)), lines.where
+        if not lines.where:
             return
 
 

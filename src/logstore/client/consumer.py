@@ -46,7 +46,7 @@ from logstore.errors import (
 )
 from logstore.groups.offsets import OffsetAndMetadata, check_group, is_whole
 from logstore.groups.resume import not_behind_its_epoch
-from logstore.io._interrupts import held, shielded
+from logstore.io._interrupts import held, kept, shielded, undone
 from logstore.io._notifier import Notifier
 from logstore.records import INT64_MAX, Ack, TimestampOffset, TopicPartition
 from logstore.renamed import keep_names, warn
@@ -56,6 +56,11 @@ _logger = logging.getLogger(__name__)
 #: The most bytes of one read. Larger pieces leave the processor's cache before they are decoded, and each
 #: costs fresh pages of memory (benchmarks/test_consumer.py: a quarter slower with 1 MiB).
 READ_BYTES = 256 << 10
+
+
+def _take_back(taken: list[tuple[PartitionPosition, int]]) -> None:
+    for partition, offset in taken:
+        partition.take_back(offset)
 
 
 class Consumer:
@@ -323,6 +328,7 @@ class Consumer:
 
     # -- reading
 
+    @undone(_take_back)
     def poll(self, timeout_s: float | None = 0.0, max_records: int | None = None) -> list[Record]:
         """Return the next records, at most ``max_records`` (default ``max.poll.records``), in a list.
 
@@ -351,25 +357,18 @@ class Consumer:
         """
         limit = check_limit(self._config.max_poll_records if max_records is None else max_records)
         deadline = self._clock.deadline_s(timeout_s)
-        taken: list[tuple[PartitionPosition, int]] = []
-        try:
-            with self._use_alone():
-                self._check_reads()
-                self._commits.settle()
-                while True:
-                    self._check_woken()
-                    self._look_for_partitions()
-                    taken.clear()
-                    records = self._take(limit, taken)
-                    if records or not self._wait(deadline):
-                        return records
-        except LogstoreError:
-            raise  # only while there are no records
-        except BaseException:
-            # An interrupt, up to the return: the list is lost, and the positions are behind its records.
-            if taken:
-                shielded(_take_back, taken)
-            raise
+        # After an interrupt, up to the return, the list is lost, and the positions are behind its records.
+        taken: list[tuple[PartitionPosition, int]] = kept()
+        with self._use_alone():
+            self._check_reads()
+            self._commits.settle()
+            while True:
+                self._check_woken()
+                self._look_for_partitions()
+                taken.clear()
+                records = self._take(limit, taken)
+                if records or not self._wait(deadline):
+                    return records
 
     def _take(self, limit: int, taken: list[tuple[PartitionPosition, int]]) -> list[Record]:
         """Return the next records; add the positions to ``taken`` before they move."""
@@ -742,11 +741,6 @@ FORMER: dict[str, tuple[str, str | Callable[..., Any]]] = {
     "was_added": ("Store.describe_topic", "_subscription.was_added"),
 }
 keep_names("Consumer", FORMER)(Consumer)
-
-
-def _take_back(taken: list[tuple[PartitionPosition, int]]) -> None:
-    for partition, offset in taken:
-        partition.take_back(offset)
 
 
 def _used_in_callback() -> ConcurrentUseError:

@@ -27,6 +27,12 @@ def in_step() -> bool:
 def step_interrupted() -> bool:
     """Return whether this thread makes a step of `shielded`, and a handler has raised in the main thread."""
 
+def undone(undo: Callable[[list[Any]], object]) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """Decorate a call: if an exception other than `LogstoreError` ends it, what it `kept` is passed to ``undo``."""
+
+def kept() -> list[Any]:
+    """Return the list of what the innermost call of `undone` in this thread keeps."""
+
 def guarded(step: Callable[[], _R], cleanup: Callable[[], object]) -> _R:
     """Call ``step``, then ``cleanup``, even if the step raised; ``cleanup`` may be called twice."""
 

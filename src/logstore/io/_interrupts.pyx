@@ -8,10 +8,12 @@ only where it calls Python, or waits. So steps that must not be interrupted are 
 `shielded` runs a step in another thread, which no signal reaches, while the main thread waits: for rare steps.
 `locked` runs a step under a lock and, if it was interrupted, repairs the state before the lock is released: for
 frequent steps. `held` and `Condition` are a lock that no interrupt leaves locked, and a wait that none breaks.
+`undone` takes back what a call has done whose result an interrupt keeps from its caller.
 
 Threads: any. In all but the main thread a step is simply called, since no signal is handled there.
 """
 
+import functools
 import os
 import sys
 import threading
@@ -200,6 +202,44 @@ cdef object _shielded(object step, tuple args, dict options, object unmake):
     if call.error is not None:
         raise call.error
     return call.result
+
+
+cdef dict _kept = {}  # thread -> what the innermost call of `undone` in it keeps
+
+
+def undone(undo):
+    """Decorate a call: if an exception other than `LogstoreError` ends it, what it `kept` is passed to ``undo``.
+
+    Its caller gets no result then. No bytecode runs between the end of the call and ``undo``, which is shielded: a
+    second Ctrl-C finds the first one's undone.
+    """
+    def decorate(call):
+        def made(*args, **options):
+            cdef list mine = []
+            cdef unsigned long thread = PyThread_get_thread_ident()
+            before = _kept.get(thread)
+            _kept[thread] = mine
+            try:
+                return call(*args, **options)
+            except LogstoreError:
+                raise
+            except BaseException:
+                if mine:
+                    _shielded(undo, (mine,), {}, None)
+                raise
+            finally:
+                if before is None:
+                    del _kept[thread]
+                else:
+                    _kept[thread] = before
+        functools.update_wrapper(made, call)
+        return made
+    return decorate
+
+
+def kept():
+    """Return the list of what the innermost call of `undone` in this thread keeps."""
+    return _kept[PyThread_get_thread_ident()]
 
 
 def guarded(step, cleanup):
