@@ -24,12 +24,13 @@ class OwnedClaim(NamedTuple):
 class Claims(NamedTuple):
     """The claims of a group, compared.
 
-    ``owned`` are those that hold, ``lost`` the newest of those that a member of a later generation refutes, and
-    ``doubtful`` the partitions that two members claim by the same generation.
+    ``owned`` are those that hold. ``older`` has, for each partition, the newest claim of a member that has missed
+    the last round, whether it holds or not. ``doubtful`` are the partitions that two members claim by the same
+    generation.
     """
 
     owned: dict[str, list[TopicPartition]]
-    lost: dict[TopicPartition, str]
+    older: dict[TopicPartition, str]
     doubtful: set[TopicPartition]
 
 
@@ -67,31 +68,32 @@ def compare(topics: Topics, members: Members, claims: Mapping[str, OwnedClaim]) 
     """
     owner: dict[TopicPartition, str] = {}
     owned: dict[str, dict[TopicPartition, None]] = {}
-    lost: dict[TopicPartition, str] = {}
+    older: dict[TopicPartition, str] = {}
     doubtful: set[TopicPartition] = set()
-
-    def lose(partition: TopicPartition, member_id: str) -> None:
-        before = lost.get(partition)
-        if before is None or claims[before].generation < claims[member_id].generation:
-            lost[partition] = member_id
-
+    newest = max(claims[member_id].generation for member_id in members)
     for member_id in java_map_order([*members]):
         claim = claims[member_id]
+        if claim.generation < newest:
+            for partition in claim.partitions:
+                before = older.get(partition)
+                if before is None or claims[before].generation < claim.generation:
+                    older[partition] = member_id
         owned[member_id] = {}
         for partition in claim.partitions:
             if partition.partition >= topics.get(partition.topic, 0):
                 continue
             other = owner.get(partition)
             if other is not None and other != member_id:
-                older = members[other].generation  # that of the subscription, also where user data has another
-                if claim.generation == older:
+                rival = members[other].generation  # that of the subscription, also where user data has another
+                if claim.generation == rival:
+                    # A third member may still claim it by a later generation, which then holds.
                     doubtful.add(partition)
+                    owned[other].pop(partition, None)
+                    owner[partition] = member_id
                     continue
-                if claim.generation < older:
-                    lose(partition, member_id)
+                if claim.generation < rival:
                     continue
                 owned[other].pop(partition, None)
-                lose(partition, other)
             owner[partition] = member_id
             owned[member_id][partition] = None
-    return Claims({member_id: [*found] for member_id, found in owned.items()}, lost, doubtful)
+    return Claims({member_id: [*found] for member_id, found in owned.items()}, older, doubtful)

@@ -77,7 +77,7 @@ class _Table:
         exists = set(self.partitions)
         for name, owned in claims.owned.items():
             for one in owned:
-                if one not in exists or one in claims.doubtful:
+                if one not in exists:
                     continue
                 if one.topic in self.wanted[name] and near.may_keep(name, one):
                     self.of[name][one] = None
@@ -136,8 +136,8 @@ def divide(topics: Mapping[str, int], members: Members, claims: Claims, near: Ne
     """Return the partitions of each member: what it owned and subscribes to, and some of the rest.
 
     The rest goes to the members that have the least. Then partitions move from members with more to members
-    with less, as long as one has two more than another that subscribes to the topic, and back to the member
-    that had lost it by an older claim. If that does not improve balance, what was kept and given stays as it
+    with less, as long as one has two more than another that subscribes to the topic, and rather to the member
+    that had it before it missed a round. If that does not improve balance, what was kept and given stays as it
     was.
     """
     table = _Table(members, topics)
@@ -152,7 +152,7 @@ def divide(topics: Mapping[str, int], members: Members, claims: Claims, near: Ne
     handed = set(rest)
     turns = [shared] if gives_up else [[one for one in shared if one in handed], shared]
     moves = _Moves()
-    has_moved = [_even_out(table, turn, claims.lost, moves, near) for turn in turns]
+    has_moved = [_even_out(table, turn, claims.older, moves, near) for turn in turns]
     is_better = is_new or _spread(table.of) < _spread(before)
     of = table.of if is_better or not any(has_moved) else before
     return {name: [*(table.settled.get(name) or of.get(name) or {})] for name in members}
@@ -169,7 +169,7 @@ def _hand_out(table: _Table, rest: Sequence[TopicPartition], near: Nearness) -> 
 def _even_out(
     table: _Table,
     partitions: Sequence[TopicPartition],
-    lost: Mapping[TopicPartition, str],
+    older: Mapping[TopicPartition, str],
     moves: _Moves,
     near: Nearness,
 ) -> bool:
@@ -179,7 +179,7 @@ def _even_out(
     while goes_on:
         goes_on = False
         for one in partitions:
-            target = _better_owner(table, one, lost.get(one), near)
+            target = _better_owner(table, one, older.get(one), near)
             if target is not None:
                 chosen = moves.instead(one, table.owner[one], target)
                 moves.note(chosen, table.owner[chosen], target)
@@ -188,12 +188,12 @@ def _even_out(
     return has_moved
 
 
-def _better_owner(table: _Table, partition: TopicPartition, loser: str | None, near: Nearness) -> str | None:
-    """Return a member that has at least two less than the owner: the one that has lost it, one near, or any."""
+def _better_owner(table: _Table, partition: TopicPartition, former: str | None, near: Nearness) -> str | None:
+    """Return a member with at least two less than the owner: the one that had it before, one near, or any."""
     limit = table.size(table.owner[partition]) - 1
-    # Kafka's assignor fails for a loser that is gone, or gives it what it does not subscribe to.
-    if loser in table.of and partition.topic in table.wanted[loser] and table.size(loser) < limit:
-        return loser
+    # Kafka's assignor fails for one that is settled, or gives it what it does not subscribe to.
+    if former in table.of and partition.topic in table.wanted[former] and table.size(former) < limit:
+        return former
     for nearness in [near, None] if near.counts else [None]:
         found = table.least(partition, nearness)
         if found is not None and table.size(found) < limit:
