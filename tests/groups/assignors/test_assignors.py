@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from logstore.groups.assignors import ranges
 from logstore.groups.assignors.members import GroupMember
+from logstore.groups.assignors.user_data import encode_sticky
 from logstore.records import TopicPartition
 from tests.interop import assignors
 from tests.interop.assignors import ASSIGNORS, Case
@@ -102,3 +103,48 @@ def test_range_gives_each_number_of_topics_that_are_alike_to_the_first_member_th
         "b": [0],
         "c": [1],
     }
+
+
+def claims(generation: int, *partitions: tuple[str, int]) -> str:
+    """What the sticky assignor of a member writes, in hex."""
+    return encode_sticky([TopicPartition(*one) for one in partitions], generation).hex()
+
+
+def divided(topics: dict[str, int], members: dict[str, GroupMember]) -> dict[str, list[list[Any]]]:
+    case = Case("sticky", {topic: [[]] * count for topic, count in topics.items()}, members)
+    return assignors.plain(case.ours())
+
+
+def test_of_three_claims_the_latest_holds_also_where_the_others_are_of_one_generation() -> None:
+    """Java's answer; before, the partition that two claimed by generation 4 went to any member."""
+    members = {
+        "c-546-1": GroupMember(("unknown",), (), 4, user_data=claims(4)),
+        "c-4832-2": GroupMember(("t",), (), 4, user_data=claims(4, ("t", 1), ("t", 0), ("t", 2))),
+        "größe-5645-3": GroupMember(("other",), (), 4, user_data=claims(4, ("t", 2), ("t", 1))),
+        "consumer-9387-5": GroupMember(("t",), (), 5, user_data=claims(5, ("t", 1))),
+        "c-636-6": GroupMember(("unknown", "t")),
+    }
+    found = divided({"t": 3}, members)
+    assert found == {
+        "c-546-1": [], "c-4832-2": [["t", 0]], "größe-5645-3": [], "consumer-9387-5": [["t", 1]],
+        "c-636-6": [["t", 2]],
+    }  # fmt: skip
+
+
+def test_a_partition_moves_to_the_member_that_had_it_in_a_missed_round_even_if_no_other_claims_it() -> None:
+    """Java's answer to a group whose members' user data are of generations 2, 0 and none."""
+    without_generation = claims(0, ("topic-1", 0), ("topic-1", 1))[:-8]
+    members = {
+        "\uffee-2073-1": GroupMember(("topic-1",), (), 2, user_data=without_generation),
+        "größe-8896-2": GroupMember(("topic-0", "unknown"), (), 2, "a", user_data=claims(2, ("topic-0", 0))),
+        "größe-7640-3": GroupMember(("topic-1", "unknown")),
+        "\U0001f600-9985-4": GroupMember(
+            ("unknown", "topic-0", "topic-1"), (), 0, "b",
+            user_data=claims(0, ("topic-1", 0), ("topic-1", 1), ("topic-0", 0), ("gone", 0)),
+        ),
+        "c-7317-5": GroupMember(("unknown", "topic-0", "topic-1"), instance_id="c"),
+    }  # fmt: skip
+    assert divided({"topic-0": 1, "topic-1": 2}, members) == {
+        "\uffee-2073-1": [], "größe-8896-2": [["topic-0", 0]], "größe-7640-3": [],
+        "\U0001f600-9985-4": [["topic-1", 1]], "c-7317-5": [["topic-1", 0]],
+    }  # fmt: skip
