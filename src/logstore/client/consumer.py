@@ -18,6 +18,7 @@ import logging
 import math
 import re
 import threading
+import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -90,7 +91,7 @@ class Consumer:
         self._fetcher = backend.fetcher(self._config, self._notifier)
         self._subscription = Subscription(backend, self._config, self._fetcher)
         self._rules = self._subscription.rules
-        self._rules.tell = self._look_around
+        self._rules.wake = weakref.WeakMethod(self._look_around)
         self._commits = Commits(backend, self._config, self._subscription)
         if self._commits.group:
             backend.offsets.pin(self._commits.group, self)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import weakref
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
@@ -105,7 +106,7 @@ class _Beginning(NamedTuple):
     stored: int = -1
 
 
-class _Round:
+class _Questions:
     """Questions about where some partitions begin, while a thread asks them."""
 
     def __init__(
@@ -123,10 +124,10 @@ class _Round:
 class PositionRules:
     """The rules by which the partitions of one consumer are read.
 
-    ``tell`` is called, in the thread of a round, when `find_soon` has more to say.
+    What ``wake`` refers to is called, in the thread of a round, when `find_soon` has more to say.
     """
 
-    tell: Callable[[], object] | None = None
+    wake: weakref.WeakMethod[Callable[[], object]] | None = None
 
     def __init__(self, backend: Backend, config: ConsumerConfig) -> None:
         self._backend = backend
@@ -135,7 +136,7 @@ class PositionRules:
         self._rule = config.auto_offset_reset
         self._age_ms = config.reset_age_ms
         self._offsets = backend.offsets
-        self._rounds: list[_Round] = []
+        self._rounds: list[_Questions] = []
         self._round_over = Condition()
         self._last_error: LogstoreError | None = None
 
@@ -211,7 +212,7 @@ class PositionRules:
         """Find the same, and wait for brokers only while no partition ``among`` all has a position.
 
         The leaders of new partitions are waited for `PATIENCE_S`. Where no position is found now, brokers are asked
-        again after a pause that grows, and `tell` is called then: call again.
+        again after a pause that grows, and `wake` is called then: call again.
 
         Raises:
             NoOffsetError: there is no committed offset and no rule.
@@ -222,15 +223,19 @@ class PositionRules:
             self.find(partitions)
             return
         given = list(partitions)
+        self._take_answers()
+        if not _unknown(given):
+            return
         clock = self._backend.clock
         deadline = clock.deadline_s(self._backend.answers_within_s)
         while True:
-            self._take_answers()
             unknown = _unknown(given)
             if not unknown:
                 return
             can_read = any(one.position >= 0 and not one.paused for one in among)
-            rounds = self._ask(unknown, can_read=can_read)
+            # Those that have waited are asked for with it: a round for each would be a thread for each.
+            late = [one for one in _unknown(among) if one.failures and one not in unknown]
+            rounds = self._ask([*unknown, *late], can_read=can_read)
             if can_read:
                 new = [each for each in rounds if each.is_waited_for]
                 for each in new:
@@ -244,10 +249,9 @@ class PositionRules:
                 raise self._too_late(unknown)
             wait_s = None if left_s is None else left_s + PATIENCE_S
             self._wait(lambda: any(each.is_over for each in rounds), wait_s)  # noqa: B023  called at once
-            if left_s is not None and left_s <= 0:
-                self._take_answers()
-                if _unknown(given) == unknown:
-                    raise self._too_late(unknown)
+            self._take_answers()
+            if left_s is not None and left_s <= 0 and _unknown(given) == unknown:
+                raise self._too_late(unknown)
 
     def _too_late(self, unknown: list[PartitionPosition]) -> LogstoreError:
         error, self._last_error = self._last_error, None
@@ -257,7 +261,7 @@ class PositionRules:
         error.add_note(f"brokers were asked for {within_s:g} s where the assigned partitions begin")
         return error.with_traceback(None)
 
-    def _ask(self, unknown: list[PartitionPosition], *, can_read: bool) -> list[_Round]:
+    def _ask(self, unknown: list[PartitionPosition], *, can_read: bool) -> list[_Questions]:
         """Begin a round for the partitions that have none; return the rounds of all."""
         rounds = [each for each in self._rounds if not set(unknown).isdisjoint(each.partitions)]
         new = set(unknown).difference(*(each.partitions for each in rounds))
@@ -266,13 +270,13 @@ class PositionRules:
             if theirs:
                 failures = max(one.failures for one in theirs)
                 pause_s = self._backend.retry_pause_s(failures - 1) if is_again else 0.0
-                made = _Round(theirs, pause_s, failures, can_read=can_read)
+                made = _Questions(theirs, pause_s, failures, can_read=can_read)
                 threading.Thread(target=self._run, args=(made,), name="logstore-positions", daemon=True).start()
                 self._rounds.append(made)
                 rounds.append(made)
         return rounds
 
-    def _run(self, round: _Round) -> None:
+    def _run(self, round: _Questions) -> None:
         try:
             if round.pause_s:
                 threading.Event().wait(round.pause_s)
@@ -282,8 +286,9 @@ class PositionRules:
         with held(self._round_over):
             round.is_over = True
             self._round_over.notify_all()
-        if self.tell is not None:
-            self.tell()
+        wake = None if self.wake is None else self.wake()
+        if wake is not None:
+            wake()
 
     def _wait(self, holds: Callable[[], bool], timeout_s: float | None) -> None:
         with held(self._round_over):

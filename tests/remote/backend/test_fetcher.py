@@ -725,6 +725,30 @@ def test_a_leader_that_does_not_tell_beginnings_keeps_no_other_waiting(cluster, 
         wait_for(lambda: [record.value for record in reader.consumer.poll(0.1)][-1:] == [b"late"])
 
 
+def test_partitions_without_a_leader_are_asked_for_together_and_not_in_a_hurry(cluster):
+    partitions = cluster.topic("many", 60, leaders=(1, 2))
+    with cluster.lock:
+        for number, partition in enumerate(partitions):
+            partition.leader = 2 if number == 0 else -1
+    with Reader(cluster, retry_backoff_ms=50, retry_backoff_max_ms=50) as reader:
+        reader.consumer.assign_topics("many")
+        for _ in range(20):
+            assert reader.consumer.poll(0.02) == []
+            assert sum(each.name == "logstore-positions" for each in threading.enumerate()) <= 1
+            with cluster.lock:
+                partitions[0].add([b"led"])
+            assert reader.take(1) == [b"led"]
+        rounds = max(one.failures for one in reader.consumer._subscription.turns)
+        assert rounds >= 2
+        asked = sum(len(request.topics or ()) for request in cluster.requests(m.MetadataRequest))
+        assert asked <= 40 * (rounds + 5), "each round asks once for the topic"
+        with cluster.lock:
+            for partition in partitions[1:]:
+                partition.leader = 1
+                partition.add([b"led again"])
+        assert reader.take(59) == [b"led again"] * 59
+
+
 def test_the_place_of_a_partition_that_is_sought_is_not_found_out(cluster):
     with cluster.lock:
         cluster.partition(FLIGHTS).add([b"0", b"1", b"2"])
