@@ -49,6 +49,7 @@ class PartitionPosition:
         "name",
         "offset",
         "paused",
+        "reset_from",
         "run",
         "stored",
         "stored_epoch",
@@ -65,6 +66,7 @@ class PartitionPosition:
         self.offset = self.done = self.stored = self.stored_epoch = -1
         self.run: RecordIterator | None = None
         self.paused = False
+        self.reset_from = -1  #: the offset that was out of range, until the one where the rule begins is found
         self.failures = 0  #: rounds of questions in a row that have not found where the first read begins
         #: The end of what can be handed out now, if it moves by itself; set once the position has come to it.
         self.end: Mark | None = None
@@ -84,6 +86,7 @@ class PartitionPosition:
         self.stop()
         self.run = None
         self.offset = self.done = offset
+        self.reset_from = -1
         # Last: an interrupt before it leaves a cut that is told again, one behind it would lose the cut.
         self.cursor._sought(offset, epoch)
 
@@ -206,7 +209,7 @@ class PositionRules:
             try:
                 self._look_up(unknown, found)
             finally:
-                _begin(found)
+                self._begin(found)
 
     def find_soon(self, partitions: Iterable[PartitionPosition], among: Collection[PartitionPosition]) -> None:
         """Find the same, and wait for brokers only while no partition ``among`` all has a position.
@@ -302,7 +305,7 @@ class PositionRules:
         self._rounds = [each for each in self._rounds if each not in over]
         lasting: Exception | None = None
         for each in over:
-            _begin(each.found)
+            self._begin(each.found)
             for one in each.partitions:
                 one.failures = 0 if one in each.found else one.failures + 1
             errors = [*each.asked.left.values(), *([] if each.error is None else [each.error])]
@@ -313,6 +316,24 @@ class PositionRules:
                     lasting = error
         if lasting is not None:
             raise lasting.with_traceback(None)
+
+    def _begin(self, found: dict[PartitionPosition, _Beginning]) -> None:
+        for one, (offset, epoch, stored) in found.items():
+            if one.run is not None or one.offset >= 0:
+                continue  # it was sought meanwhile
+            before = one.reset_from
+            one.go_to(offset, epoch)
+            if stored >= 0:
+                one.stored, one.stored_epoch = stored, epoch
+            if before >= 0:
+                _logger.warning(
+                    "offset out of range, reset: partition=%s group=%s offset=%d new_offset=%d rule=%s",
+                    one.name,
+                    self._group,
+                    before,
+                    offset,
+                    self._rule,
+                )
 
     def _look_up(
         self,
@@ -325,7 +346,7 @@ class PositionRules:
         left = {} if asked is None else asked.left
         rest = [one for one in unknown if one not in found and one.name not in left]
         # With auto.offset.reset=latest, records from before the consumer saw the partition would be skipped.
-        added = self._added_among(rest)
+        added = self._added_among([one for one in rest if one.reset_from < 0])
         _add(found, self.starts(added, asked))
         rest = [one for one in rest if one not in added]
         if rest and self._rule == "none":
@@ -341,7 +362,8 @@ class PositionRules:
         found: dict[PartitionPosition, _Beginning],
         asked: OneRound | None,
     ) -> None:
-        if not self._group:
+        partitions = [one for one in partitions if one.reset_from < 0]
+        if not self._group or not partitions:
             return
         commits = self._offsets.committed(self._group, [one.name for one in partitions])
         theirs = {
@@ -377,17 +399,8 @@ class PositionRules:
         """Reset the position: the offset is below the log start or past the end."""
         if self._rule == "none":
             raise error
-        before = partition.offset
-        for one, offset in self._first_offsets([partition]).items():
-            one.go_to(offset)
-        _logger.warning(
-            "offset out of range, reset: partition=%s group=%s offset=%d new_offset=%d rule=%s",
-            partition.name,
-            self._group,
-            before,
-            partition.offset,
-            self._rule,
-        )
+        # Found as any beginning is, but for the committed offset: a leader that has died keeps no other waiting.
+        partition.reset_from, partition.offset = partition.offset, -1
 
     def _first_offsets(
         self, partitions: list[PartitionPosition], asked: OneRound | None = None
@@ -433,11 +446,3 @@ def _unknown(partitions: Iterable[PartitionPosition]) -> list[PartitionPosition]
 def _add(found: dict[PartitionPosition, _Beginning], offsets: dict[PartitionPosition, int]) -> None:
     for one, offset in offsets.items():
         found[one] = _Beginning(offset)
-
-
-def _begin(found: dict[PartitionPosition, _Beginning]) -> None:
-    for one, (offset, epoch, stored) in found.items():
-        if one.run is None and one.offset < 0:  # else it was sought meanwhile
-            one.go_to(offset, epoch)
-            if stored >= 0:
-                one.stored, one.stored_epoch = stored, epoch

@@ -725,6 +725,29 @@ def test_a_leader_that_does_not_tell_beginnings_keeps_no_other_waiting(cluster, 
         wait_for(lambda: [record.value for record in reader.consumer.poll(0.1)][-1:] == [b"late"])
 
 
+@pytest.mark.parametrize("rule", ["earliest", "latest"])
+def test_a_reset_that_no_leader_answers_keeps_no_other_waiting(cluster, rule):
+    cluster.partition(FLIGHTS).add([b"0"])
+    cluster.partition(FLIGHTS).add([b"1"])
+    cluster.offsets["crew"][FLIGHTS] = (0, "", -1)
+    with Reader(
+        cluster, request_timeout_ms=60_000, consumer={"auto_offset_reset": rule, "group_id": "crew"}
+    ) as reader:
+        reader.consumer.assign([FLIGHTS, OTHER])
+        reader.consumer.seek(FLIGHTS, 9)  # behind the end
+        cluster.brokers[1].plan(m.ListOffsetsRequest, silence, silence)
+        wait_for(lambda: reader.consumer.poll(0.05) or reader.consumer._subscription.partitions[FLIGHTS].offset < 0)
+        with cluster.lock:
+            cluster.partition(OTHER).add([b"led"])
+        assert reader.take(1) == [b"led"]
+        reader.consumer.commit()
+        assert cluster.offsets["crew"][FLIGHTS] == (0, "", -1), "no offset is committed that is out of range"
+        if rule == "earliest":
+            assert reader.take(2) == [b"0", b"1"]
+        else:
+            wait_for(lambda: reader.consumer.poll(0.1) or reader.consumer.position(FLIGHTS) == 2)
+
+
 def test_partitions_without_a_leader_are_asked_for_together_and_not_in_a_hurry(cluster):
     partitions = cluster.topic("many", 60, leaders=(1, 2))
     with cluster.lock:
