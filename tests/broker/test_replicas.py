@@ -16,7 +16,9 @@ import logstore
 from logstore.accumulator.acknowledging import ReplicatedPartition
 from logstore.batch._encode import encode
 from logstore.broker import Broker, serve
+from logstore.broker import produce as produce_module
 from logstore.log import Log
+from logstore.protocol.frames import encode_request
 from logstore.protocol.generated import messages as m
 from logstore.records import Acks
 from logstore.replication import LocalRegistry, Node
@@ -281,6 +283,41 @@ def test_a_connection_that_closes_leaves_no_wait_and_no_timer(cluster: Served, d
     assert [timer[2] for timer in timers] == [None] * 3
 
 
+@pytest.mark.parametrize("when", ["acknowledged", "timed out"])
+def test_an_answer_that_fails_leaves_no_wait_and_no_request(
+    cluster: Served, dam: Dam, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    cluster.start(1, 2)
+    cluster.create(1, 2)
+    dam.close()
+    with cluster.wire(1) as wire:
+        monkeypatch.setattr(produce_module, "encode_response", _fail)
+        wire.send(request(-1, timeout_ms=60_000 if when == "acknowledged" else 50), 9)
+        if when == "acknowledged":
+            wait_for(lambda: cluster.waits(1) == (1, 1))
+            dam.open.set()
+        assert wire.frame() == b""
+    wait_for(lambda: cluster.waits(1) == (0, 0))
+
+
+def test_requests_behind_an_answer_that_fails_wait_no_more(
+    cluster: Served, dam: Dam, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They came to the pool together, and their connection is closed."""
+    cluster.start(1, 2)
+    cluster.create(1, 2)
+    dam.close()
+    monkeypatch.setattr(produce_module, "encode_response", _fail)
+    with cluster.wire(1) as wire:
+        wire.socket.sendall(encode_request(request(1), 9, 1, None) + encode_request(request(-1), 9, 2, None) * 3)
+        assert wire.frame() == b""
+    wait_for(lambda: cluster.waits(1) == (0, 0))
+
+
+def _fail(*_: object) -> bytes:
+    raise MemoryError
+
+
 def test_a_repeated_batch_waits_for_the_high_watermark_too(cluster: Served, dam: Dam) -> None:
     cluster.start(1, 2)
     cluster.create(1, 2)
@@ -453,6 +490,28 @@ def test_a_fetch_that_waits_is_told_at_once_that_the_leader_has_moved(cluster: S
     assert len(watchers) == 1
     cluster.brokers[1].close()
     assert not cluster.nodes[1]._replicas._watchers
+
+
+def test_a_fetch_that_fails_when_its_leader_has_moved_keeps_no_other_from_being_told(
+    cluster: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.start(1, 2)
+    cluster.create(1, 2)
+    F = m.FetchRequest
+    fetches = cluster.brokers[1]._requests._fetches
+    with cluster.wire(1) as failing, cluster.wire(1) as reader:
+        topic = F.FetchTopic(topic="t", partitions=[F.FetchPartition(partition=0, partition_max_bytes=1 << 20)])
+        for wire, count in ((failing, 1), (reader, 2)):
+            wire.send(F(max_wait_ms=2**31 - 1, min_bytes=1, session_epoch=-1, topics=[topic]), 11)
+            wait_for(lambda count=count: len(fetches._parked) == count)  # type: ignore[misc]
+        first = next(iter(fetches._parked.values()))
+        find = fetches._find
+        monkeypatch.setattr(fetches, "_find", lambda asked: _fail() if asked is first else find(asked))
+        move(cluster, 2)
+        (found,) = reader.receive(F, 11).responses[0].partitions
+        assert found.error_code == 6
+        assert failing.frame() == b""
+        assert not fetches._parked
 
 
 def test_a_fetch_of_a_kafka_follower_is_refused_and_moves_no_mark(cluster: Served, dam: Dam) -> None:

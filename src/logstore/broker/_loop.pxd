@@ -35,6 +35,7 @@ cdef class ClientConnection:
     cdef public object state      # of its handler
     cdef public object principal  # of its login; None: there was none
     cdef int _fd
+    cdef uint32_t _number         # of its events; others of the loop have 0
     # What has come of requests that are not handed over.
     cdef int64_t _held_bytes
     cdef bytes _waiting           # whole frames, and perhaps a part of one, while the connection takes no request
@@ -91,7 +92,7 @@ cdef class Loop:
     cdef bint _stops
     cdef uint8_t *_buffer
     cdef int _end(self) except -1
-    cdef int _watch(self, int operation, int fd, uint32_t events) except -1
+    cdef int _watch(self, int operation, int fd, uint32_t events, uint32_t number=*) except -1
     cdef int _run_timers(self) except -2
     cdef int _take_notes(self) except -1
     cdef int _notify(self, object notifier) except -1

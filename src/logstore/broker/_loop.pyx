@@ -15,7 +15,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_CLEAR
 from libc.errno cimport EAGAIN, EINTR, errno as c_errno
-from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
@@ -27,7 +27,7 @@ from logstore.clock import SYSTEM_CLOCK
 
 cdef extern from "<sys/epoll.h>" nogil:
     ctypedef union epoll_data_t:
-        int fd
+        uint64_t u64
     struct epoll_event:
         uint32_t events
         epoll_data_t data
@@ -332,6 +332,7 @@ cdef class Loop:
         """Serve until `stop`."""
         cdef epoll_event events[EVENTS]
         cdef int count, n, timeout_ms, fd
+        cdef uint32_t number
         cdef int64_t began_ns
         cdef ClientConnection connection
         try:
@@ -348,9 +349,14 @@ cdef class Loop:
                         continue
                     raise OSError(c_errno, os.strerror(c_errno))
                 for n in range(count):
-                    fd = events[n].data.fd
+                    # An event may be of a connection that was closed in this turn: another one may have its
+                    # descriptor by now.
+                    fd = <int>(events[n].data.u64 & 0xFFFF_FFFF)
+                    number = <uint32_t>(events[n].data.u64 >> 32)
                     connection = self._connections.get(fd)
-                    if connection is not None:
+                    if number:
+                        if connection is None or connection._number != number:
+                            continue
                         try:
                             self._serve(connection, events[n].events)
                         except Exception:
@@ -372,10 +378,10 @@ cdef class Loop:
         self._timers.clear()
         return 0
 
-    cdef int _watch(self, int operation, int fd, uint32_t events) except -1:
+    cdef int _watch(self, int operation, int fd, uint32_t events, uint32_t number=0) except -1:
         cdef epoll_event event
         event.events = events
-        event.data.fd = fd
+        event.data.u64 = <uint64_t>number << 32 | <uint32_t>fd
         if epoll_ctl(self._epoll, operation, fd, &event) < 0:
             raise OSError(c_errno, os.strerror(c_errno))
         return 0
@@ -534,6 +540,7 @@ cdef class Loop:
         connection.local = local
         connection.listener = name
         connection._fd = socket.fileno()
+        connection._number = <uint32_t>(1 + self.accepted_connections % 0xFFFF_FFFF)
         connection._waiting = b""
         connection._answers = collections.deque()
         connection._events = EPOLLIN | EPOLLRDHUP
@@ -544,7 +551,7 @@ cdef class Loop:
         if self._idle_timer is None and self.max_idle_s >= 0:
             self._idle_timer = self.call_later(self.max_idle_s, self._close_idle)
         try:
-            self._watch(EPOLL_CTL_ADD, connection._fd, connection._events)
+            self._watch(EPOLL_CTL_ADD, connection._fd, connection._events, connection._number)
         except OSError:
             self._fail(connection)
         return 0
@@ -750,7 +757,7 @@ cdef class Loop:
             wanted |= EPOLLRDHUP  # an end behind what is not read now would not be seen
         if wanted != connection._events:
             connection._events = wanted
-            self._watch(EPOLL_CTL_MOD, connection._fd, wanted)
+            self._watch(EPOLL_CTL_MOD, connection._fd, wanted, connection._number)
         return 0
 
     cdef int _send(self, ClientConnection connection) except -1:

@@ -228,9 +228,11 @@ class Produces:
     def _end_wait(self, acks: ProduceAcks) -> None:
         """Answer a request: nothing of it waits any more, or its time is over."""
         self._unpark(acks)
-        acks.time_out()
-        acks.complete()
-        self._forget(acks)
+        try:
+            acks.time_out()
+            acks.complete()
+        finally:
+            self._forget(acks)
 
     def _forget(self, acks: ProduceAcks) -> None:
         if not acks.left:
@@ -288,8 +290,12 @@ class Produces:
             return found
 
         def then(found: list[ProduceAcks]) -> None:
-            for acks in found:
-                self._park(acks)
+            try:
+                while found:
+                    self._park(found.pop(0))
+            finally:
+                for acks in found:  # behind one whose answer has failed
+                    self._forget(acks)
             connection.release()
 
         connection.hold()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import struct
 from collections.abc import Iterator
 from random import Random
 
 import pytest
 
-from logstore.broker import Broker
+from logstore.broker import Broker, serve
+from logstore.broker.fetching._routes import FetchRoute
+from logstore.broker.fetching.fetches import Fetches
 from logstore.broker.requests import FAMILIES, FETCH
 from logstore.protocol.frames import encode_request
 from logstore.protocol.generated.messages import FetchRequest, FetchResponse
@@ -25,6 +28,7 @@ from tests.broker.fetching.twins import (
     spoiled,
 )
 from tests.broker.wire import Wire
+from tests.kit.waiting import wait_for
 
 VERSIONS = range(7, FAMILIES[FETCH].max_version + 1)
 CLIENTS = 3
@@ -200,3 +204,45 @@ def test_a_session_that_grows_too_large_ends(
         found = ask(wire, 0, 0, 0, 1, 2)
         assert (found.error_code, found.session_id) == (0, 0)
         assert [each.partition_index for topic in found.responses for each in topic.partitions] == [0, 1, 2]
+
+
+def test_an_error_in_a_step_closes_its_connection_and_keeps_no_file_open(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The session outlives the connection."""
+    names = ("early", "late")
+    for name in names:
+        store.create_topic(name).append(b"v")
+    route_to, fails = Fetches._route_to, []
+
+    def failing(self: Fetches, topic: bytes, partition: int, is_id: bool) -> FetchRoute | None:
+        if topic in fails:
+            raise MemoryError
+        return route_to(self, topic, partition, is_id)
+
+    def asked(epoch: int, number: int = 0) -> FetchRequest:
+        part = FetchRequest.FetchPartition(partition=0, partition_max_bytes=1 << 20)
+        topics = [FetchRequest.FetchTopic(topic=name, partitions=[part]) for name in names]
+        return FetchRequest(max_bytes=1 << 20, session_id=number, session_epoch=epoch, topics=topics)
+
+    monkeypatch.setattr(Fetches, "_route_to", failing)
+    with serve(store, "127.0.0.1:0") as broker:
+        sessions = broker._requests._fetches.sessions
+        with Wire(broker) as wire:
+            number = wire.ask(asked(0), 12).session_id
+            assert len(wire.ask(asked(1, number), 12).responses) == 2
+            store.create_topic("other")  # from now on the ways are looked for again
+            fails.append(b"late")
+            wire.send(asked(2, number), 12)
+            assert wire.frame() == b""
+        assert len(sessions) == 1
+        store.delete_topic("early")
+        wait_for(lambda: not [each for each in open_files() if each.endswith("(deleted)") and "early" in each])
+
+
+def open_files() -> list[str]:
+    found = []
+    for each in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            found.append(os.readlink(f"/proc/self/fd/{each}"))
+    return found

@@ -114,20 +114,25 @@ cdef class SessionSteps:
                 told.append(each)
         except LogstoreError:
             return -1
+        except BaseException:
+            _release(plan.wanted)  # the session may outlive the connection, and each region keeps its file open
+            raise
         return size
 
     cdef int _tell(self, Answer answer, const Head *head, Plan plan, list told, list moved) except -1:
         """Answer with what was found, and note what the client is told."""
         cdef FetchedPartition each
         self.answered += 1
-        answer.give(_pieces_in_session(head, plan.session.number, told))
-        for each in plan.wanted:
-            each._route._counts.fetches += 1
-        for each in told:
-            if each._region is not None:
-                each._route._counts.bytes_out += each._region.size
-            each._note(each._moment.high_watermark, each._moment.log_start)
-        _release(moved)
+        try:
+            answer.give(_pieces_in_session(head, plan.session.number, told))
+            for each in plan.wanted:
+                each._route._counts.fetches += 1
+            for each in told:
+                if each._region is not None:
+                    each._route._counts.bytes_out += each._region.size
+                each._note(each._moment.high_watermark, each._moment.log_start)
+        finally:
+            _release(moved)
         plan.session.move_back(moved)
         return 0
 

@@ -181,9 +181,10 @@ class Fetches:
         if parked is not None:
             self._look(notifier, parked)
         elif notifier is self._states:
-            for each, asked in list(self._parked.items()):
-                if not all(self._log(*place) is not None for place in asked.led):
-                    self._look(each, asked)
+            # Each is looked at for itself: an error in one closes its connection, and no other.
+            for each, asked in self._parked.items():
+                if asked.led:
+                    each.notify()
 
     def end(self) -> None:
         """Watch no states any more, once the loop has ended."""
