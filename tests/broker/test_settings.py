@@ -163,6 +163,24 @@ def test_the_topic_of_offsets_has_kafkas_partitions_if_it_is_made_while_its_stor
             assert list(store.offsets.committed("crew")) == [place]
 
 
+@pytest.mark.parametrize("first_ends_first", [True, False])
+def test_the_end_of_one_of_two_brokers_changes_no_default_of_the_other(
+    tmp_path: Path, first_ends_first: bool
+) -> None:
+    topic = MetadataRequest.MetadataRequestTopic(name=CONSUMER_OFFSETS)
+    with logstore.open(tmp_path / "data") as store:
+        brokers = [serve(store, "127.0.0.1:0") for _ in range(2)]
+        if not first_ends_first:
+            brokers.reverse()
+        brokers[0].close()
+        brokers[0].close()
+        with brokers[1] as broker, Wire(broker) as wire:
+            assert store.offsets.topic().partitions == 50
+            (found,) = wire.ask(MetadataRequest(topics=[topic]), 12).topics
+            assert len(found.partitions) == 50
+        assert store.offsets.topic().partitions == 1
+
+
 def _retention(store: Store, broker: Broker) -> list[int]:
     with Wire(broker) as wire:
         wire.ask(MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name="asked")]), 9)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from logstore.broker._loop import ClientConnection, Loop
     from logstore.store import Store
     from logstore.store.catalog.topic_list import Catalogue, TopicEntry
+    from logstore.store.committed_offsets import CommittedOffsets
 
 R = TypeVar("R")
 
@@ -70,7 +71,7 @@ class Served:
         self._advertised = config.advertised()
         self.host = store._host
         self.loop: Loop
-        self._is_begun = False
+        self._offsets: CommittedOffsets | None = None  # once it has begun, unless the store is read-only
         self._pool = ThreadPoolExecutor(_POOL, thread_name_prefix="logstore-broker-pool")
         self._administration = ThreadPoolExecutor(_ADMINISTRATION, thread_name_prefix="logstore-broker-requests")
         self._catalogue: Catalogue | None = None
@@ -82,17 +83,16 @@ class Served:
     def begin(self, loop: Loop) -> None:
         """Set the loop that calls come back to."""
         self.loop = loop
-        self._is_begun = True
         if not self.host.read_only:
-            self.host.offsets.new_partitions = self.settings()["offsets.topic.num.partitions"]
+            self._offsets = self.host.offsets
+            self._offsets.begin_serving(self, self.settings()["offsets.topic.num.partitions"])
 
     def end(self) -> None:
         """Wait for what the pools have begun; what waits in them is not begun, and was not answered."""
         self._administration.shutdown(cancel_futures=True)
         self._pool.shutdown(cancel_futures=True)
-        if self._is_begun and not self.host.read_only and not self.host.closed:
-            self._is_begun = False
-            self.host.offsets.new_partitions = self.host.config.offsets_topic_num_partitions
+        if self._offsets is not None:
+            self._offsets.end_serving(self)
 
     def rights(self, client_id: str | None, connection: ClientConnection) -> Rights:
         """Return what the client of a request may do."""

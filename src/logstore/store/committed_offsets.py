@@ -100,8 +100,8 @@ class CommittedOffsets(GroupOffsets):
         self._source = source
         self._config = StoreConfig() if config is None else config
         self._writer = writer
-        #: Of the topic, if it is made now: a broker sets Kafka's default.
-        self.new_partitions = self._config.offsets_topic_num_partitions
+        #: By broker that serves the store: the partitions that the topic gets if it is made now.
+        self._served: dict[object, int] = {}
         self.retention_ms = self._config.offsets_retention_minutes * 60_000
         self._lock = threading.Lock()
         self._partitions: dict[int, _Partition] = {}
@@ -275,14 +275,23 @@ class CommittedOffsets(GroupOffsets):
         except UnknownTopicError:
             return 0
 
+    def begin_serving(self, broker: object, partitions: int) -> None:
+        """Make the topic with so many partitions, Kafka's default, while a broker serves the store."""
+        self._served[broker] = partitions
+
+    def end_serving(self, broker: object) -> None:
+        """End `begin_serving`: other brokers may still serve the store. May be called again."""
+        self._served.pop(broker, None)
+
     def topic(self) -> NewTopic:
         """Return the topic as it is made: as Kafka makes it, with segments small enough to be compacted soon."""
+        partitions = max(self._served.values(), default=self._config.offsets_topic_num_partitions)
         settings: dict[str, Setting] = {
             "cleanup.policy": "compact",
             "segment.bytes": self._config.offsets_topic_segment_bytes,
             "compression.type": "producer",
         }
-        return NewTopic(CONSUMER_OFFSETS, self.new_partitions, 1, settings)
+        return NewTopic(CONSUMER_OFFSETS, partitions, 1, settings)
 
     def _create(self) -> int:
         new = self.topic()
