@@ -140,7 +140,7 @@ cdef class Segment:
         else:
             with nogil:
                 status = self._growth.put(ops, fd, data, size, position)
-        self.file.wrote(keeps_gil, &pace)
+        self.file.wrote(keeps_gil, &pace, position, size)
         # Again: a concurrent sync may have started before the write, and cleared the mark.
         self.file.dirty = True
         self.file.release()

@@ -4,6 +4,7 @@
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
+from logstore.io._file_region cimport FileRegion
 from logstore.io._notifier cimport Notifier, NotifierGroup
 
 cdef enum:
@@ -53,6 +54,9 @@ cdef class ClientConnection:
     cdef int64_t _left            # bytes that may still be sent in it
     cdef bint _is_owed            # the loop looks at it at the end of the turn
     cdef bint _is_full            # the socket takes no more for now
+    cdef bint _is_cold            # another thread reads what is to be sent next
+    cdef int64_t _warm_end        # of the piece that is being sent: what is before it was in memory
+    cdef int64_t _warm_ns         # in this turn
     cdef bint _ends               # the client sends no more; it may still read, and be read
     cdef bint _has_ended          # and all that it has sent is read
     cdef int64_t _used_ns         # the turn in which it was last put at the end of `_by_use`
@@ -70,7 +74,7 @@ cdef class Loop:
     cdef int _epoll
     cdef readonly NotifierGroup group
     cdef Notifier _posted
-    cdef object _calls, _handler, _clock
+    cdef object _calls, _handler, _clock, _in_other
     cdef tuple _quick
     cdef dict _listeners, _connections
     cdef list _timers, _owed
@@ -83,7 +87,7 @@ cdef class Loop:
     cdef list _idle_timer
     cdef ClientConnection _resumed                # of the timer that was cancelled last
     cdef readonly int64_t received_bytes          # held of requests that are not whole
-    cdef readonly int64_t bytes_sendfile, bytes_copied, bytes_in, requests, refused_connections
+    cdef readonly int64_t bytes_sendfile, bytes_copied, bytes_in, requests, refused_connections, cold_reads
     cdef readonly int64_t accepted_connections, failed_requests     # failed: errors of this loop
     cdef readonly int64_t idle_ns                 # without anything to do
     cdef int64_t _turn_ns                         # when the turn began
@@ -117,4 +121,5 @@ cdef class Loop:
     cdef int _take_waiting(self, ClientConnection connection) except -1
     cdef int _set_events(self, ClientConnection connection) except -1
     cdef int _send(self, ClientConnection connection) except -1
+    cdef bint _is_at_hand(self, ClientConnection connection, FileRegion region, int64_t start) except -1
     cdef bint _send_next(self, ClientConnection connection) except -1

@@ -71,6 +71,7 @@ class Loop:
     refused_connections: int
     accepted_connections: int
     failed_requests: int
+    cold_reads: int
     idle_ns: int
     def __init__(
         self,
@@ -82,6 +83,7 @@ class Loop:
         max_connections_per_ip: int = ...,
         max_idle_s: float = ...,
         quick: Iterable[QuickRequests] = (),
+        in_other: Callable[[Callable[[], object]], object] | None = None,
         clock: Clock = ...,
     ) -> None: ...
     @property

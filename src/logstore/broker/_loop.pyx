@@ -7,6 +7,7 @@ frame announces is compared with the limit and reserves nothing.
 """
 
 import collections
+import functools
 import heapq
 import logging
 import os
@@ -80,6 +81,7 @@ cdef enum:
     PARTS = 64                    # of answers, sent by one call
     TURN_BYTES = 1 << 20          # sent to one connection in a turn: a fast reader does not hold up the others
     IN_FLIGHT = 256               # requests of one connection that are not answered; more are not read
+    WARM_NS = 1_000_000_000       # as long as what was in memory is taken to be there still
     ACCEPT_PAUSE_MS = 100         # without a descriptor for a connection
     MOST_CANCELLED = 64           # timers that are kept until their time, or until half of all are cancelled
 
@@ -210,7 +212,7 @@ cdef class ClientConnection:
                 count -= left
                 answer._pieces[self._piece] = None
                 self._piece += 1
-                self._sent = 0
+                self._sent = self._warm_end = 0
             self._loop._count_answer(answer)
             self._answers.popleft()
             self._holds -= answer._holds
@@ -232,6 +234,9 @@ cdef class Loop:
     may still send; negative: it stays. Connections beyond ``max_connections`` in all, and
     ``max_connections_per_ip`` from one address, are closed when they are accepted.
 
+    ``in_other(call)`` has another thread make a call: it reads what is not in memory before it is sent. Without it,
+    the loop waits for the disk.
+
     A turn is what one look at the sockets brings. Answers are sent at its end, those of one connection together,
     and of long ones a part: the rest is sent in turns that follow.
 
@@ -246,7 +251,8 @@ cdef class Loop:
 
     def __init__(self, handler: object, *, max_frame_bytes: int, max_received_bytes: int, max_connections: int,
                  max_connections_per_ip: int = 2**31 - 1, double max_idle_s: float = -1,
-                 quick: Iterable[QuickRequests] = (), clock: object = SYSTEM_CLOCK):
+                 quick: Iterable[QuickRequests] = (), in_other: object = None,
+                 clock: object = SYSTEM_CLOCK):
         self._epoll = epoll_create1(EPOLL_CLOEXEC)
         if self._epoll < 0:
             raise OSError(c_errno, os.strerror(c_errno))
@@ -255,7 +261,7 @@ cdef class Loop:
         self._calls = collections.deque()
         self._handler = handler
         self._quick = tuple(quick)
-        self._clock = clock
+        self._clock, self._in_other = clock, in_other
         self._listeners, self._connections, self._timers, self._owed = {}, {}, [], []
         self.max_frame_bytes = max_frame_bytes
         self.max_received_bytes = max_received_bytes
@@ -762,7 +768,7 @@ cdef class Loop:
 
     cdef int _send(self, ClientConnection connection) except -1:
         """Send the answers whose turn has come, as far as the socket takes them."""
-        if connection.is_closed or connection._is_full:
+        if connection.is_closed or connection._is_full or connection._is_cold:
             return 0
         if connection._sent_in != self._turn_ns:
             connection._sent_in, connection._left = self._turn_ns, TURN_BYTES
@@ -822,6 +828,8 @@ cdef class Loop:
             sent = max(sent, <int64_t>0)
             self.bytes_copied += sent
         elif region is not None:
+            if not self._is_at_hand(connection, region, start):
+                return False
             wanted = min(region.size - start, connection._left)
             sent = region.send_to(connection._fd, start, wanted)
             self.bytes_sendfile += sent
@@ -833,6 +841,36 @@ cdef class Loop:
         connection._advance(sent)
         connection._is_full = sent < wanted
         return sent == wanted
+
+    cdef bint _is_at_hand(self, ClientConnection connection, FileRegion region, int64_t start) except -1:
+        """Return whether the loop may send from a region now; if not, another thread reads what comes next first.
+
+        It is read once: what has left the memory by the time it is sent is read again by the send, in the loop.
+        """
+        cdef int64_t size = min(region.size - start, <int64_t>TURN_BYTES)
+        if (self._in_other is None
+                or connection._warm_end > start and self._turn_ns - connection._warm_ns < WARM_NS):
+            return True
+        connection._warm_end, connection._warm_ns = start + size, self._turn_ns
+        if not region.is_cold(start, size):
+            return True
+        self.cold_reads += 1
+        connection._is_cold = True
+        self._in_other(functools.partial(self._warm, connection, region, start, size))
+        return False
+
+    def _warm(self, ClientConnection connection, FileRegion region, start: int, size: int) -> None:
+        """Read what a connection is sent next, in another thread."""
+        try:
+            region.warm(start, size)
+        finally:
+            self.post(functools.partial(self._go_on, connection))
+
+    def _go_on(self, ClientConnection connection) -> None:
+        """Send what was read."""
+        connection._is_cold, connection._warm_ns = False, self._turn_ns
+        if not connection.is_closed:
+            self._owe(connection)
 
 
 cdef object _host_of(object peer):

@@ -53,6 +53,7 @@ class Broker:
             max_connections_per_ip=config.max_connections_per_ip,
             max_idle_s=config.connections_max_idle_ms / 1000,
             quick=self._requests.quick,
+            in_other=self._served.in_reads,
         )
         page = None if metrics is None else MetricsPage(self._served, self._loop, self.bootstrap)
         self._served.begin(self._loop)
@@ -82,8 +83,9 @@ class Broker:
     def metrics(self) -> dict[str, int]:
         """Return counts since the start: requests, bytes received, bytes sent by sendfile and by copy.
 
-        ``failed_requests`` are errors of the broker itself, most of which have closed a connection. ``connections``
-        is the number of now.
+        ``failed_requests`` are errors of the broker itself, most of which have closed a connection.
+        ``cold_reads`` are parts of answers that were read from the disk before they were sent. ``connections`` is
+        the number of now.
         """
         loop = self._loop
         return {
@@ -91,6 +93,7 @@ class Broker:
             "bytes_in": loop.bytes_in,
             "bytes_sendfile": loop.bytes_sendfile,
             "bytes_copied": loop.bytes_copied,
+            "cold_reads": loop.cold_reads,
             "connections": loop.connection_count,
             "accepted_connections": loop.accepted_connections,
             "refused_connections": loop.refused_connections,

@@ -1,4 +1,4 @@
-"""What a broker serves: the store, topics by name and by id, the logs that it leads, two pools for what is slow.
+"""What a broker serves: the store, topics by name and by id, the logs that it leads, pools for what is slow.
 
 Every family of requests reaches a log through `Served.led`, which is the one place that decides whether this node
 leads a partition: one without replicas always, one with replicas while the store's node says so. Two functions
@@ -52,6 +52,8 @@ MOST_ITEMS = 65_536
 MOST_NEW_PARTITIONS = 10_000
 #: Threads for appends that wait, syncs and openings of logs.
 _POOL = 4
+#: Threads that read what is not in memory before it is sent: slow disks hold up no append.
+_READS = 4
 #: Threads for the other requests: what describes or changes topics holds up no append.
 _ADMINISTRATION = 4
 
@@ -73,6 +75,7 @@ class Served:
         self.loop: Loop
         self._offsets: CommittedOffsets | None = None  # once it has begun, unless the store is read-only
         self._pool = ThreadPoolExecutor(_POOL, thread_name_prefix="logstore-broker-pool")
+        self._reads = ThreadPoolExecutor(_READS, thread_name_prefix="logstore-broker-reads")
         self._administration = ThreadPoolExecutor(_ADMINISTRATION, thread_name_prefix="logstore-broker-requests")
         self._catalogue: Catalogue | None = None
         self._by_id: dict[str, str] = {}
@@ -91,6 +94,7 @@ class Served:
         """Wait for what the pools have begun; what waits in them is not begun, and was not answered."""
         self._administration.shutdown(cancel_futures=True)
         self._pool.shutdown(cancel_futures=True)
+        self._reads.shutdown(cancel_futures=True)
         if self._offsets is not None:
             self._offsets.end_serving(self)
 
@@ -313,6 +317,10 @@ class Served:
     def in_pool(self, work: Callable[[], object]) -> None:
         """Run ``work`` in the pool; nothing waits for it."""
         self._pool.submit(work)
+
+    def in_reads(self, work: Callable[[], object]) -> None:
+        """Run ``work`` in the pool of reads; nothing waits for it."""
+        self._reads.submit(work)
 
     def run(self, connection: ClientConnection, work: Callable[[], R], then: Callable[[R], object]) -> None:
         """Run ``work`` in the pool, then ``then`` with its result in the loop's thread.

@@ -38,6 +38,7 @@ cdef enum:    # operations: what a call needs besides fd, size and position, or 
     OP_MUNMAP                   # data: the mapping; no fd
     OP_LOCK                     # data: int, the pid of the holder
     OP_SENDFILE                 # out_fd
+    OP_CACHED                   # 0; -EAGAIN: some of the bytes are not in memory
     OP_COUNT
 
 cdef struct Call:

@@ -34,6 +34,12 @@ class FileRegion:
     def send_to(self, socket: int | _HasFileno, start: int = 0, most: int = ...) -> int:
         """Send the bytes from ``start`` on with sendfile, at most ``most`` of them; returns the number sent."""
 
+    def is_cold(self, start: int = ..., most: int = ...) -> bool:
+        """Return whether to send bytes from ``start`` on, at most ``most``, would wait for the disk."""
+
+    def warm(self, start: int = 0, most: int = ...) -> None:
+        """Read bytes from ``start`` on, at most ``most``, into memory: a send will not wait for the disk."""
+
     def copy_to(self, socket: int | _HasFileno, start: int = 0, most: int = ...) -> int:
         """Send as `send_to` does, through a buffer: for sockets that sendfile cannot serve."""
 

@@ -7,7 +7,9 @@ from cpython.object cimport PyObject_AsFileDescriptor
 from libc.errno cimport EAGAIN, EINTR, errno as c_errno
 from libc.stdlib cimport free, malloc
 
-from logstore.io._files cimport OP_PREADV, OP_SENDFILE, Call, File, FileOps, raise_status, read_upto
+from logstore.io._files cimport (
+    OP_CACHED, OP_PREADV, OP_SENDFILE, Call, File, FileOps, on_file, raise_status, read_upto,
+)
 
 import os
 
@@ -119,6 +121,50 @@ cdef class FileRegion:
                 done += count
         self.file.release()
         return self._sent(start, done, end, count)
+
+    cpdef bint is_cold(self, int64_t start=0, int64_t most=2**63 - 1) except -1:
+        """Return whether to send bytes from ``start`` on, at most ``most``, would wait for the disk.
+
+        What this process has just written is not looked at: it is in memory, as long as there is enough.
+        """
+        cdef int64_t size, status
+        cdef int fd
+        self._usable(start)
+        size = min(self.size - start, most)
+        if size <= 0 or self.file.has_just_written(self.position + start):
+            return False
+        fd = self.file.acquire()
+        self.file.files.calls[OP_CACHED] += 1
+        status = on_file(&self.file.files.ops, OP_CACHED, fd, NULL, size, self.position + start)
+        self.file.release()
+        return status == -EAGAIN
+
+    def warm(self, int64_t start: int = 0, int64_t most: int = 2**63 - 1) -> None:
+        """Read bytes from ``start`` on, at most ``most``, into memory: a send will not wait for the disk.
+
+        What cannot be read is left to the send, which raises its error.
+        """
+        cdef FileOps *ops = &self.file.files.ops
+        cdef int64_t done = start, got, end
+        cdef uint8_t *buffer
+        cdef int fd
+        self._usable(start)
+        end = start + min(self.size - start, max(most, <int64_t>0))
+        buffer = <uint8_t *>malloc(COPY_BYTES)
+        if buffer == NULL:
+            raise MemoryError
+        try:
+            fd = self.file.acquire()
+            self.file.files.calls[OP_PREADV] += 1
+            with nogil:
+                while done < end:
+                    got = read_upto(ops, fd, buffer, min(<int64_t>COPY_BYTES, end - done), self.position + done)
+                    if got <= 0:
+                        break
+                    done += got
+            self.file.release()
+        finally:
+            free(buffer)
 
     def copy_to(self, socket: int | _HasFileno, int64_t start: int = 0, int64_t most: int = 2**63 - 1) -> int:
         """Send as `send_to` does, through a buffer: for sockets that sendfile cannot serve."""

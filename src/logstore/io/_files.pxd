@@ -31,6 +31,7 @@ from logstore.io._file_ops cimport (
     OP_MUNMAP,
     OP_LOCK,
     OP_SENDFILE,
+    OP_CACHED,
     OP_COUNT,
 )
 
@@ -86,13 +87,16 @@ cdef class File:
     cdef int64_t _doubtful_end
     cdef int _syncing                   # syncs that are under way
     cdef int64_t _warm_until_ns         # until then, the pages of the last write are still in the page cache
+    cdef int64_t _written_from          # of the writes that follow each other, up to `_written_end`
+    cdef int64_t _written_end
     cdef object _sync_lock              # one sync at a time
     cdef File _newer
     cdef File _older
     cdef int acquire(self) except -1
     cdef void release(self) noexcept
     cdef bint keeps_gil(self, int64_t size, Pace *pace) noexcept
-    cdef void wrote(self, bint has_kept_gil, const Pace *pace) noexcept
+    cdef void wrote(self, bint has_kept_gil, const Pace *pace, int64_t position, int64_t size) noexcept
+    cdef bint has_just_written(self, int64_t position) noexcept
     cdef int put(self, const uint8_t *data, int64_t size, int64_t position) except -1
     cdef int _close_descriptor(self) except -1
     cdef void _drop_descriptor(self) noexcept

@@ -169,13 +169,14 @@ cdef enum:
     HELD_BYTES = 16_384             # of a write that may keep the GIL: 2 to 7 us
     SLOW_NS = 8_000_000             # two ticks of a coarse clock, and more than a thread waits for the GIL anyway
     WARM_NS = 1_000_000_000
+    WARM_BYTES = 1 << 22            # at the end of a file that is written
     WATCHED_NS = 1_000_000_000
     RELEASED_TIMES = 100            # as long as a write has blocked
 
 OP_NAMES = (
     "open", "close", "fstat", "pwrite", "preadv", "fdatasync", "ftruncate", "fallocate",
     "rename", "unlink", "link", "mkdir", "rmdir", "listdir", "fsync_dir", "statvfs", "writeback",
-    "mmap_ro", "munmap", "lock", "sendfile",
+    "mmap_ro", "munmap", "lock", "sendfile", "cached",
 )
 
 
@@ -507,17 +508,25 @@ cdef class File:
         files.held_writes += 1
         return True
 
-    cdef void wrote(self, bint has_kept_gil, const Pace *pace) noexcept:
+    cdef void wrote(self, bint has_kept_gil, const Pace *pace, int64_t position, int64_t size) noexcept:
         """Learn from a write that has ended."""
         cdef Files files = self.files
         cdef int64_t now = logstore_coarse_ns(), took = now - pace.began_ns
         self._warm_until_ns = now + WARM_NS
+        if position != self._written_end:
+            self._written_from = position
+        self._written_end = position + size
         if took < SLOW_NS or not has_kept_gil:
             return
         files._watched_until_ns = now + WATCHED_NS
         if pace.switches >= 0 and logstore_switches() != pace.switches:
             files._released_until_ns = now + RELEASED_TIMES * took
             files._watched_until_ns += RELEASED_TIMES * took
+
+    cdef bint has_just_written(self, int64_t position) noexcept:
+        """Return whether the bytes from a position on are those of writes up to the last second, and not many."""
+        return (self._written_from <= position and self._written_end - position <= WARM_BYTES
+                and logstore_coarse_ns() < self._warm_until_ns)
 
     cdef int put(self, const uint8_t *data, int64_t size, int64_t position) except -1:
         """Write as `write` does, for compiled callers; a small write may keep the GIL."""
@@ -533,7 +542,7 @@ cdef class File:
         else:
             with nogil:
                 status = write_all(ops, fd, data, size, position)
-        self.wrote(keeps_gil, &pace)
+        self.wrote(keeps_gil, &pace, position, size)
         # Again: a concurrent sync may have started before the write, and cleared the mark.
         self.dirty = not self._hint
         self.release()

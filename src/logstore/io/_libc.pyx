@@ -16,19 +16,21 @@ from posix.stat cimport fstat, mkdir, struct_stat
 from posix.unistd cimport close, fdatasync, ftruncate, link, pread, pwrite, rmdir, unlink
 
 from logstore.io._file_ops cimport (
-    OP_CLOSE, OP_FALLOCATE, OP_FDATASYNC, OP_FSTAT, OP_FSYNC_DIR, OP_FTRUNCATE, OP_LINK, OP_LISTDIR, OP_LOCK,
-    OP_MKDIR, OP_MMAP_RO, OP_MUNMAP, OP_OPEN, OP_PREADV, OP_PWRITE, OP_RENAME, OP_RMDIR, OP_STATVFS, OP_UNLINK,
-    OP_WRITEBACK, Call, FileInfo, SpaceInfo,
+    OP_CACHED, OP_CLOSE, OP_FALLOCATE, OP_FDATASYNC, OP_FSTAT, OP_FSYNC_DIR, OP_FTRUNCATE, OP_LINK, OP_LISTDIR,
+    OP_LOCK, OP_MKDIR, OP_MMAP_RO, OP_MUNMAP, OP_OPEN, OP_PREADV, OP_PWRITE, OP_RENAME, OP_RMDIR, OP_STATVFS,
+    OP_UNLINK, OP_WRITEBACK, Call, FileInfo, SpaceInfo,
 )
 
 cdef extern from *:
     """
     #include <errno.h>
     #include <fcntl.h>
+    #include <stdint.h>
     #include <string.h>
     #include <sys/sendfile.h>
     #include <sys/stat.h>
     #include <sys/statvfs.h>
+    #include <sys/uio.h>
     #include <unistd.h>
 
     static int logstore_libc_fsync_dir(const char *path) {
@@ -62,6 +64,25 @@ cdef extern from *:
         errno = failure;
         return -1;
     }
+    /* 0 if a byte can be read without waiting for the disk, or if the kernel cannot tell; -1 with EAGAIN if not. */
+    static int logstore_libc_at_hand(int fd, int64_t position) {
+    #ifdef RWF_NOWAIT
+        char byte;
+        struct iovec part = {&byte, 1};
+        if (preadv2(fd, &part, 1, (off_t)position, RWF_NOWAIT) < 0 && errno == EAGAIN) return -1;
+    #else
+        (void)fd, (void)position;
+    #endif
+        return 0;
+    }
+    /* The same of a range, by some of its bytes: the kernel reads ahead, and drops, more than one page at a time. */
+    static int logstore_libc_cached(int fd, int64_t position, int64_t size) {
+        enum { PAGE = 4096, APART = 1 << 19 };
+        int64_t last = position + size - 1;
+        for (; position / PAGE < last / PAGE; position += APART)
+            if (logstore_libc_at_hand(fd, position) < 0) return -1;
+        return logstore_libc_at_hand(fd, last);
+    }
     """
     struct struct_statvfs "statvfs":
         int64_t f_blocks
@@ -75,6 +96,7 @@ cdef extern from *:
     int logstore_libc_fsync_dir(const char *path) nogil
     int logstore_libc_lock(int fd, int *owner_pid) nogil
     int64_t logstore_libc_birth(int fd) nogil
+    int logstore_libc_cached(int fd, int64_t position, int64_t size) nogil
 
 cdef extern from "Python.h":
     object PyUnicode_DecodeFSDefault(const char *text)
@@ -170,6 +192,8 @@ cdef int64_t system_call(const Call *call) noexcept nogil:
         return munmap(call.data, size)
     elif op == OP_LOCK:
         return logstore_libc_lock(fd, <int *>call.data)
+    elif op == OP_CACHED:
+        return logstore_libc_cached(fd, position, call.size)
     else:  # OP_SENDFILE
         return sendfile(call.out_fd, fd, &position, size)
 
