@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -167,7 +168,7 @@ class Produces:
         self._begun: set[ProduceAcks] = set()
         self._parked: dict[Notifier, ProduceAcks] = {}
         self._by_connection: dict[ClientConnection, set[ProduceAcks]] = {}
-        allows = None if served.authorizer is None else self._allows
+        allows = None if served.authorizer is None else partial(served.allows, AclOperation.WRITE)
         self.turn = ProduceTurn(self._route_to, served.table, self._finish, allows)
 
     def _route_to(self, topic: bytes, partition: int, is_id: bool) -> Route | None:
@@ -245,19 +246,6 @@ class Produces:
 
         # A replica's lock may be held while a new epoch is written.
         self._served.in_pool(forget)
-
-    def _allows(
-        self, connection: ClientConnection, client_id: bytes | None, topics: set[bytes], is_id: bool
-    ) -> bool:
-        """Return whether a client may write to all topics, which are there; else `_finish` says what is refused."""
-        try:
-            name = None if client_id is None else client_id.decode()
-            named = [self._served.name_of(id_text(each)) if is_id else each.decode() for each in topics]
-        except UnicodeDecodeError:
-            return False
-        known = [each for each in named if each is not None]
-        rights = self._served.rights(name, connection)
-        return len(known) == len(named) and not rights.denied(AclOperation.WRITE, ResourceType.TOPIC, known)
 
     def _finish(self, connection: ClientConnection, undone: list[ProduceRequestBytes]) -> None:
         """Append what the turn has left of a connection's requests, and answer each unless its acks are 0."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from logstore.accumulator.acknowledging import ReplicaSource, ReplicatedPartition
 from logstore.broker._counts import TopicCounts
-from logstore.broker.access.authorizer import ANONYMOUS, Authorizer, ClientIdentity
+from logstore.broker.access.authorizer import ANONYMOUS, AclOperation, Authorizer, ClientIdentity, ResourceType
 from logstore.broker.access.rights import Rights
 from logstore.config.broker import SERVED_DEFAULTS, BrokerConfig
 from logstore.config.log import canonical
@@ -103,6 +103,25 @@ class Served:
         host = connection.peer[0] if isinstance(connection.peer, tuple) else str(connection.peer)
         principal = connection.principal or ANONYMOUS
         return Rights(self.authorizer, ClientIdentity(principal, connection.listener, client_id, host))
+
+    def allows(
+        self,
+        operation: AclOperation,
+        connection: ClientConnection,
+        client_id: bytes | None,
+        topics: Iterable[bytes],
+        is_id: bool,
+    ) -> bool:
+        """Return whether a client may do something to each of some topics, all of which are there."""
+        try:
+            name = None if client_id is None else client_id.decode()
+            named = [self.name_of(id_text(each)) if is_id else each.decode() for each in topics]
+        except UnicodeDecodeError:
+            return False
+        known = [each for each in named if each is not None]
+        return len(known) == len(named) and not self.rights(name, connection).denied(
+            operation, ResourceType.TOPIC, known
+        )
 
     def counts_of(self, name: str | None, code: int = 0) -> TopicCounts:
         """Return the counts for an answer with an error code about a topic."""

@@ -77,9 +77,9 @@ cdef extern from *:
     }
     /* The same of a range, by some of its bytes: the kernel reads ahead, and drops, more than one page at a time. */
     static int logstore_libc_cached(int fd, int64_t position, int64_t size) {
-        enum { PAGE = 4096, APART = 1 << 19 };
+        enum { NEAR = 1 << 16, APART = 1 << 19 };
         int64_t last = position + size - 1;
-        for (; position / PAGE < last / PAGE; position += APART)
+        for (; last - position >= NEAR; position += APART)
             if (logstore_libc_at_hand(fd, position) < 0) return -1;
         return logstore_libc_at_hand(fd, last);
     }

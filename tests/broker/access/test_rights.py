@@ -30,6 +30,7 @@ from tests.kit.inside import state_of
 from tests.kit.waiting import wait_for
 
 DENIED = 29
+_READ = AclOperation.READ
 ALL_ON_TOPIC = sum(1 << each for each in OF_TOPIC)
 ALL_ON_CLUSTER = sum(1 << each for each in OF_CLUSTER)
 #: All to the topic ``own``, and nothing else.
@@ -269,6 +270,73 @@ def test_a_right_that_is_taken_away_ends_a_fetch_session_of_before(wire: Wire, a
     again = F(max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, session_id=first.session_id, session_epoch=1)
     found = wire.ask(again, 12).responses
     assert {each.topic: each.partitions[0].error_code for each in found} == {"own": DENIED, "other": DENIED}
+
+
+def _fetches(session: int, epoch: int, *names: str, offset: int = 0, wait_ms: int = 0) -> m.FetchRequest:
+    F = m.FetchRequest
+    part = [F.FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)]
+    topics = [F.FetchTopic(topic=name, partitions=part) for name in names]
+    return F(
+        max_wait_ms=wait_ms,
+        min_bytes=int(wait_ms > 0),
+        max_bytes=1 << 20,
+        session_id=session,
+        session_epoch=epoch,
+        topics=topics,
+    )
+
+
+def _told(found: Any) -> dict[str, tuple[int, bool]]:
+    return {
+        each.topic: (each.partitions[0].error_code, bool(each.partitions[0].records)) for each in found.responses
+    }
+
+
+def test_an_allowed_fetch_takes_no_message_object_and_each_one_is_asked_about(
+    store: Store, broker: Broker, wire: Wire, authorizer: TableAuthorizer
+) -> None:
+    quick = broker._requests._fetches.quick
+    for number in range(1, 4):
+        assert _told(wire.ask(_fetches(0, -1, "own"), 12)) == {"own": (0, True)}
+        assert (quick.answered, len(authorizer.asked)) == (number, number)
+        client, operation, kind, names = authorizer.asked[-1]
+        assert (client.client_id, operation, kind, names) == ("a test", _READ, ResourceType.TOPIC, {"own"})
+    assert _told(wire.ask(_fetches(0, -1, "own", "other"), 12)) == {"own": (0, True), "other": (DENIED, False)}
+    # One that waits was asked about when it came.
+    authorizer.asked.clear()
+    wire.send(_fetches(0, -1, "own", offset=1, wait_ms=60_000), 12)
+    wait_for(lambda: quick.parked)
+    authorizer.rules.clear()
+    store["own"].append(b"second")
+    assert _told(wire.receive(m.FetchRequest, 12)) == {"own": (0, True)}
+    assert (quick.answered, len(authorizer.asked)) == (4, 1)
+    assert _told(wire.ask(_fetches(0, -1, "own"), 12)) == {"own": (DENIED, False)}
+    assert _told(wire.ask(_fetches(0, -1, "own", offset=2, wait_ms=60_000), 12)) == {"own": (DENIED, False)}
+
+
+def test_an_allowed_step_of_a_session_takes_no_message_object_and_each_one_is_asked_about(
+    store: Store, broker: Broker, wire: Wire, authorizer: TableAuthorizer
+) -> None:
+    steps = broker._requests._fetches.steps
+    session = wire.ask(_fetches(0, 0, "own"), 12).session_id
+    authorizer.asked.clear()
+    assert _told(wire.ask(_fetches(session, 1), 12)) == {"own": (0, True)}
+    wire.send(_fetches(session, 2, "own", offset=1, wait_ms=60_000), 12)
+    wait_for(lambda: steps.parked)
+    assert [names for _, _, _, names in authorizer.asked] == [{"own"}] * 2
+    store["own"].append(b"second")
+    assert _told(wire.receive(m.FetchRequest, 12)) == {"own": (0, True)}
+    assert (steps.answered, len(authorizer.asked)) == (2, 2)
+    # A step that adds a topic is asked about with it.
+    authorizer.rules |= {(_READ, ResourceType.TOPIC, "other")}
+    assert _told(wire.ask(_fetches(session, 3, "other"), 12)) == {"own": (0, True), "other": (0, True)}
+    assert authorizer.asked[-1][3] == {"own", "other"}
+    assert steps.answered == 3
+    authorizer.rules -= {(_READ, ResourceType.TOPIC, "other")}
+    assert _told(wire.ask(_fetches(session, 4), 12)) == {"own": (0, True), "other": (DENIED, False)}
+    authorizer.rules.clear()
+    denied = {"own": (DENIED, False), "other": (DENIED, False)}
+    assert _told(wire.ask(_fetches(session, 5, wait_ms=60_000), 12)) == denied
 
 
 # --- operations told -----------------------------------------------------------------------------

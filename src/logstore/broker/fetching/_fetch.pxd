@@ -29,13 +29,16 @@ cdef class FetchAnswers(QuickRequests):
     cdef Files _files
     cdef int64_t _most_open           # descriptors: beyond it an answer brings one region only
     cdef int64_t _most_bytes          # of an answer
-    cdef bint _asks_rights
+    cdef object _allows               # None: every client may read all
+    cdef set _topics                  # of the last request that was looked at; None: not asked for
     cdef int64_t _requests            # outside of a session, that were looked at
     cdef dict _parked                 # notifier -> its fetch
     cdef bint _is_short               # the last request that was looked at is usual, and finds too little
     cdef readonly int64_t answered    # requests outside of a session
     cdef readonly int64_t parked
     cdef list _look(self, Reader r, const Head *head, list routes)
+    cdef bytes _client_of(self, bytes frame)
+    cdef int _count(self, list routes) except -1
     cdef int _park(self, Answer answer, bytes frame, const Head *head, list routes) except -1
     cdef int _arm(self, ParkedFetch parked, list routes, bint committed) except -1
     cdef int _unpark(self, ParkedFetch parked) except -1

@@ -1,7 +1,7 @@
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import final
 
-from logstore.broker._loop import Answer, QuickRequests
+from logstore.broker._loop import Answer, ClientConnection, QuickRequests
 from logstore.broker.fetching._routes import FetchRoutes
 from logstore.broker.fetching._steps import SessionSteps
 from logstore.broker.served import MOST_ITEMS as MOST_ITEMS
@@ -20,7 +20,7 @@ class FetchAnswers(QuickRequests):
         files: Files,
         most_open: int,
         most_bytes: int,
-        asks_rights: bool = False,
+        allows: Callable[[ClientConnection, bytes | None, Set[bytes], bool], bool] | None = None,
     ) -> None: ...
     @property
     def answered(self) -> int: ...

@@ -35,6 +35,7 @@ from logstore.errors import LogstoreError
 
 cdef enum:
     FETCH = 1                     # the API key
+    CLIENT_ID_AT = 8              # behind key, version and correlation id
 
 
 @cython.final
@@ -43,15 +44,16 @@ cdef class FetchAnswers(QuickRequests):
 
     ``steps`` takes those of sessions. ``go_on(answer, frame)`` gets each request that has waited and whose answer
     is not a usual one; its ``frame`` has the rest of the wait. An answer has at most ``most_bytes``, and more than
-    one region only while ``files`` has at most ``most_open`` descriptors. If rights are to be asked
-    (``asks_rights``), no request is usual.
+    one region only while ``files`` has at most ``most_open`` descriptors. ``allows(connection, client_id, topics,
+    is_id)`` is asked once for each request, before it is answered or waits: one is usual if its client may read all
+    of its topics.
     """
 
     def __init__(self, FetchRoutes routes not None, SessionSteps steps not None, go_on: object,
-                 Files files not None, int64_t most_open, int64_t most_bytes, bint asks_rights=False):
+                 Files files not None, int64_t most_open, int64_t most_bytes, allows: object = None):
         self._routes, self._steps, self._go_on, self._files = routes, steps, go_on, files
         self._parked = {}
-        self._most_open, self._most_bytes, self._asks_rights = most_open, most_bytes, asks_rights
+        self._most_open, self._most_bytes, self._allows = most_open, most_bytes, allows
 
     cdef bint take(self, Answer answer, bytes frame) except -1:
         """Answer a usual request, or have it wait; leave all others."""
@@ -60,8 +62,6 @@ cdef class FetchAnswers(QuickRequests):
         cdef int64_t number = 0, epoch = -1
         cdef ClientFetchSession session = None
         cdef list pieces = None, routes = []
-        if self._asks_rights:
-            return False
         try:
             if integer(r, "API key", 2) != FETCH or not begins(r, &head, self._most_bytes):
                 return False
@@ -74,16 +74,40 @@ cdef class FetchAnswers(QuickRequests):
         except LogstoreError:
             return False  # its decoder, or `fetches`, says what is wrong
         if session is not None:
-            self._steps.take(answer, r, &head, session)
+            self._steps.take(answer, r, &head, session, self._client_of(frame))
             return True
+        # Other bytes than those of the request would wait too.
+        if pieces is None and not (number == 0 and epoch == -1 and self._is_short and r.p == r.end):
+            return False
+        if self._allows is not None and not self._allows(answer.connection, self._client_of(frame), self._topics,
+                                                         head.is_id):
+            return False
         if pieces is not None:
+            self._count(routes)
             self.answered += 1
             answer.give(pieces)
             return True
-        if number == 0 and epoch == -1 and self._is_short and r.p == r.end:  # other bytes would wait too
-            self._park(answer, frame, &head, routes)
-            return True
-        return False
+        self._park(answer, frame, &head, routes)
+        return True
+
+    cdef bytes _client_of(self, bytes frame):
+        """Return the client id of a request, if rights are to be asked."""
+        cdef Reader r
+        cdef int64_t size
+        if self._allows is None:
+            return None
+        r = Reader(frame, CLIENT_ID_AT, 0, False)
+        size = length_in(r, "client id", 2)
+        return None if size < 0 else copied(taken(r, size), size)
+
+    cdef int _count(self, list routes) except -1:
+        """Count an answer for each of its partitions."""
+        cdef FetchRoute route
+        for route in routes:
+            route._counts.fetches += 1
+            if route._size >= 0:
+                route._counts.bytes_out += route._size
+        return 0
 
     cdef list _look(self, Reader r, const Head *head, list routes):
         """Return the pieces of the answer; None if the request is not usual, or if there is not enough.
@@ -99,6 +123,7 @@ cdef class FetchAnswers(QuickRequests):
         cdef bytes topic, before = None
         cdef list pieces = []
         self._is_short = False
+        self._topics = None if self._allows is None else set()
         topics = length_in(r, "topics", 4)
         if topics <= 0:
             return None
@@ -117,6 +142,8 @@ cdef class FetchAnswers(QuickRequests):
             if partitions <= 0 or items > MOST_ITEMS or topic == before:
                 return None
             before = topic
+            if self._topics is not None:
+                self._topics.add(topic)
             put_topic(w, topic, partitions, head.is_id)
             while partitions > 0:
                 partitions -= 1
@@ -153,10 +180,6 @@ cdef class FetchAnswers(QuickRequests):
         if size < head.min_bytes and head.wait_ms > 0:
             self._is_short = True
             return None
-        for route in routes:
-            route._counts.fetches += 1
-            if route._size >= 0:
-                route._counts.bytes_out += route._size
         pieces.append(w.taken())
         set_size(pieces)
         return pieces
@@ -220,6 +243,7 @@ cdef class FetchAnswers(QuickRequests):
         if pieces is None:
             self._go_on(parked._answer, _with_wait(parked._frame, &head, self._left_ms(parked, is_over)))
         else:
+            self._count(routes)
             self.answered += 1
             parked._answer.give(pieces)
         return 0

@@ -41,12 +41,14 @@ cdef class ClientFetchSession:
     cdef public int64_t epoch         # of the next request
     cdef readonly list partitions     # in the order of their turns; a change makes another list
     cdef dict _known                  # (topic, partition) -> its partition
+    cdef frozenset _topics            # of the partitions; None: not looked for since they have changed
     cdef readonly double made_s
     cdef readonly double used_s
     cdef Notifier _notifier           # None: no step from bytes has waited yet
     cdef Py_ssize_t _counted          # partitions, in the sum of all sessions
     cdef object _step                 # from bytes, that waits; None: there is none
     cdef object __weakref__
+    cdef frozenset topics(self)
     cdef int disarm(self) except -1
     cdef FetchedPartition find(self, bytes topic, int64_t partition)
     cdef int add(self, list added) except -1

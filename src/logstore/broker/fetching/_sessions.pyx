@@ -101,6 +101,12 @@ cdef class ClientFetchSession:
                     dropped.append(known)
         self.drop(dropped)
 
+    cdef frozenset topics(self):
+        """Return the bytes of the names or ids of the session's topics."""
+        if self._topics is None:
+            self._topics = frozenset([topic for topic, _ in self._known])
+        return self._topics
+
     cdef int disarm(self) except -1:
         """Wait for no mark."""
         cdef FetchedPartition each
@@ -117,6 +123,7 @@ cdef class ClientFetchSession:
         """Add partitions behind the others."""
         cdef FetchedPartition each
         if added:
+            self._topics = None
             for each in added:
                 self._known[each.topic, each.partition] = each
             self.partitions = self.partitions + added
@@ -126,6 +133,7 @@ cdef class ClientFetchSession:
         """Drop partitions of the session; one may be named twice."""
         cdef FetchedPartition each
         if dropped:
+            self._topics = None
             for each in dropped:
                 each._is_dropped = True
                 self._known.pop((each.topic, each.partition), None)

@@ -1,7 +1,7 @@
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import final
 
-from logstore.broker._loop import Answer
+from logstore.broker._loop import Answer, ClientConnection
 from logstore.broker.fetching._routes import FetchRoutes
 from logstore.broker.fetching._sessions import FetchSessions, Plan
 from logstore.broker.served import MOST_ITEMS as MOST_ITEMS
@@ -17,9 +17,10 @@ class SessionSteps:
         self,
         sessions: FetchSessions,
         routes: FetchRoutes,
-        go_on: Callable[[Answer, int, int, int, int, int, int, Plan, bool], None],
+        go_on: Callable[[Answer, int, int, int, int, int, int, Plan, bytes | None, bool], None],
         files: Files,
         most_open: int,
+        allows: Callable[[ClientConnection, bytes | None, Set[bytes], bool], bool] | None = None,
     ) -> None: ...
     @property
     def answered(self) -> int: ...

@@ -34,14 +34,16 @@ from logstore.errors import LogstoreError
 cdef class SessionSteps:
     """The steps of sessions that are answered from their bytes, and those that wait.
 
-    ``go_on(answer, version, correlation_id, wait_ms, min_bytes, max_bytes, isolation, plan, was_parked)`` gets each
-    request whose session has what it has changed, and whose answer is not a usual one. An answer has more than one
-    region only while ``files`` has at most ``most_open`` descriptors.
+    ``go_on(answer, version, correlation_id, wait_ms, min_bytes, max_bytes, isolation, plan, client_id, was_parked)``
+    gets each request whose session has what it has changed, and whose answer is not a usual one. An answer has more
+    than one region only while ``files`` has at most ``most_open`` descriptors. ``allows(connection, client_id, topics,
+    is_id)`` is asked once for each request, before it is answered or waits: a step is usual if its client may read
+    all topics of the session.
     """
 
     def __init__(self, FetchSessions sessions not None, FetchRoutes routes not None, go_on: object,
-                 Files files not None, int64_t most_open):
-        self._sessions, self._routes, self._go_on = sessions, routes, go_on
+                 Files files not None, int64_t most_open, allows: object = None):
+        self._sessions, self._routes, self._go_on, self._allows = sessions, routes, go_on, allows
         self._files, self._most_open = files, most_open
         self._notified = weakref.WeakValueDictionary()
 
@@ -54,16 +56,24 @@ cdef class SessionSteps:
         r.p = changes
         return session
 
-    cdef int take(self, Answer answer, Reader r, const Head *head, ClientFetchSession session) except -1:
+    cdef int take(self, Answer answer, Reader r, const Head *head, ClientFetchSession session,
+                  bytes client_id) except -1:
         """Take a request of `session_of`, which has read each field: none is refused now."""
         _read_changes(r, session, True)
-        return self._begin(answer, head, self._sessions.go_on(session))
+        return self._begin(answer, head, self._sessions.go_on(session), client_id)
 
-    cdef int _begin(self, Answer answer, const Head *head, Plan plan) except -1:
+    cdef bint _is_allowed(self, Answer answer, const Head *head, Plan plan, bytes client_id) except -1:
+        return self._allows is None or plan.session is None or self._allows(
+            answer.connection, client_id, plan.session.topics(), head.is_id)
+
+    cdef int _begin(self, Answer answer, const Head *head, Plan plan, bytes client_id) except -1:
         """Answer a request whose session has what it has changed, or park it."""
         cdef list told = [], moved = []
-        cdef int64_t size = self._look(plan, head, told, moved)
-        cdef bint waits = 0 <= size < head.min_bytes and head.wait_ms > 0
+        cdef int64_t size = -1
+        cdef bint waits
+        if self._is_allowed(answer, head, plan, client_id):
+            size = self._look(plan, head, told, moved)
+        waits = 0 <= size < head.min_bytes and head.wait_ms > 0
         if size >= 0 and not waits:
             self._tell(answer, head, plan, told, moved)
             return 0
@@ -71,7 +81,7 @@ cdef class SessionSteps:
         if waits and plan.session._step is None:
             self._park(answer, head, plan)
         else:  # not usual, or a client that sends the next step while one waits
-            self._hand_over(answer, head, plan, head.wait_ms, False)
+            self._hand_over(answer, head, plan, head.wait_ms, client_id, False)
         return 0
 
     cdef int64_t _look(self, Plan plan, const Head *head, list told, list moved) except -2:
@@ -137,9 +147,9 @@ cdef class SessionSteps:
         return 0
 
     cdef int _hand_over(self, Answer answer, const Head *head, Plan plan, int64_t wait_ms,
-                        bint was_parked) except -1:
+                        bytes client_id, bint was_parked) except -1:
         self._go_on(answer, head.version, head.correlation_id, wait_ms, head.min_bytes, head.most,
-                    <int>head.committed, plan, was_parked)
+                    <int>head.committed, plan, client_id, was_parked)
         return 0
 
     cdef int _park(self, Answer answer, const Head *head, Plan plan) except -1:
@@ -199,7 +209,7 @@ cdef class SessionSteps:
             _release(moved)
             if not is_over:
                 left_ms = 1 + <int64_t>(1000 * max(step._until_s - now_s, 0.0))
-            self._hand_over(step._answer, &step._head, step._plan, left_ms, True)
+            self._hand_over(step._answer, &step._head, step._plan, left_ms, None, True)
         else:
             self._tell(step._answer, &step._head, step._plan, told, moved)
         return 0

@@ -7,6 +7,8 @@ partition with replicas, of which the store's node tells another notifier. Used 
 
 from __future__ import annotations
 
+from functools import partial
+
 from logstore.accumulator.acknowledging import ReplicaSource
 from logstore.broker._loop import Answer, ClientConnection
 from logstore.broker.access.authorizer import AclOperation, ResourceType
@@ -108,7 +110,8 @@ class Fetches:
         self.sessions = FetchSessions(served.config.max_incremental_fetch_session_cache_slots)
         routes = FetchRoutes(self._route_to, served.table)
         #: The steps of sessions that take no message object.
-        self.steps = SessionSteps(self.sessions, routes, self._go_on, self._files, self._most_open)
+        allows = None if served.authorizer is None else partial(served.allows, AclOperation.READ)
+        self.steps = SessionSteps(self.sessions, routes, self._go_on, self._files, self._most_open, allows)
         #: The fetches that take no message object: the loop asks it first.
         self.quick = FetchAnswers(
             routes,
@@ -117,7 +120,7 @@ class Fetches:
             self._files,
             self._most_open,
             self._most_bytes,
-            asks_rights=served.authorizer is not None,
+            allows,
         )
 
     def fetch(self, request: Request, answer: Answer) -> None:
@@ -135,8 +138,7 @@ class Fetches:
             self.sessions.plan(message, request.version),
             is_follower=max(message.replica_id, message.replica_state.replica_id) >= 0,
         )
-        if self._served.authorizer is not None:
-            asked.denied = self._denied(request, asked)
+        asked.denied = self._denied(request.client_id, asked)
         self._open_and_begin(asked)
 
     def _go_on(
@@ -149,13 +151,15 @@ class Fetches:
         max_bytes: int,
         isolation_level: int,
         plan: Plan,
+        client_id: bytes | None,
         was_parked: bool,
     ) -> None:
         """Go on with a fetch whose session has what it has changed, since its answer is not a usual one."""
         asked = _Asked(answer, version, correlation_id, max_wait_ms, min_bytes, max_bytes, isolation_level, plan)
-        if was_parked:
+        if was_parked:  # its client might read all topics of the session when it came
             self._begin(asked)
         else:
+            asked.denied = self._denied(None if client_id is None else client_id.decode(), asked)
             self._open_and_begin(asked)
 
     def _open_and_begin(self, asked: _Asked) -> None:
@@ -197,8 +201,10 @@ class Fetches:
             if not (self.quick.closed(notifier) or self.steps.closed(notifier)):
                 self._unpark(notifier, self._parked[notifier])
 
-    def _denied(self, request: Request, asked: _Asked) -> frozenset[str | None]:
-        rights = self._served.rights(request.client_id, asked.answer.connection)
+    def _denied(self, client_id: str | None, asked: _Asked) -> frozenset[str | None]:
+        if self._served.authorizer is None:
+            return frozenset()
+        rights = self._served.rights(client_id, asked.answer.connection)
         names = frozenset(self._name(each) for each in asked.plan.wanted)
         if asked.is_follower:
             return frozenset() if rights.on_cluster(AclOperation.CLUSTER_ACTION) else names
@@ -206,9 +212,7 @@ class Fetches:
         return frozenset(rights.denied(AclOperation.READ, ResourceType.TOPIC, known))
 
     def _route_to(self, topic: bytes, partition: int, is_id: bool) -> FetchRoute | None:
-        """Return the way to the records of a log that is open; None if there is none, or rights are to be asked."""
-        if self._served.authorizer is not None:
-            return None
+        """Return the way to the records of a log that is open; None if there is none."""
         try:
             name = self._served.name_of(id_text(topic)) if is_id else topic.decode()
             log = None if name is None else self._served.find_open(name, partition)
