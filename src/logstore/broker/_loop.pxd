@@ -17,7 +17,10 @@ cdef class Answer:
     cdef bint _holds              # the connection takes no request until it is sent
     cdef int _key                 # the API key; -1: not one that is counted
     cdef int64_t _began_ns        # the turn in which the request came
+    cdef Loop _loop
+    cdef int64_t _frame_bytes     # that count as queued
     cdef int give(self, list pieces) except -1
+    cpdef int release_frame(self) noexcept
 
 
 cdef class QuickRequests:
@@ -87,6 +90,9 @@ cdef class Loop:
     cdef list _idle_timer
     cdef ClientConnection _resumed                # of the timer that was cancelled last
     cdef readonly int64_t received_bytes          # held of requests that are not whole
+    cdef readonly int64_t queued_bytes            # of requests that are in progress
+    cdef readonly int64_t turns
+    cdef dict _stopped                            # connections that are not read since too much is queued
     cdef readonly int64_t bytes_sendfile, bytes_copied, bytes_in, requests, refused_connections, cold_reads
     cdef readonly int64_t accepted_connections, failed_requests     # failed: errors of this loop
     cdef readonly int64_t idle_ns                 # without anything to do
@@ -105,6 +111,8 @@ cdef class Loop:
     cdef bint _is_taken(self, Answer answer, bytes frame) except -1
     cdef int _end_turn(self) except -1
     cdef int _settle(self) except -1
+    cdef bint _is_choked(self) noexcept
+    cdef int _go_on_reading(self) except -1
     cdef int _owe(self, ClientConnection connection) except -1
     cdef int _accept(self, object listener, object name) except -1
     cdef int _use(self, ClientConnection connection) except -1

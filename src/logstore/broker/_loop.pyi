@@ -22,6 +22,9 @@ class Answer:
     def complete(self, pieces: Iterable[bytes | FileRegion]) -> None:
         """Answer with bytes and file regions, in this order; with none, if the client waits for no answer."""
 
+    def release_frame(self) -> int:
+        """Count the frame as queued no more: it is not kept, or waits for what other requests may bring."""
+
     def hold(self) -> None:
         """Take no further request of the connection until this answer is sent: a client has one at most."""
 
@@ -64,6 +67,8 @@ class Loop:
     max_connections_per_ip: int
     max_idle_s: float
     received_bytes: int
+    queued_bytes: int
+    turns: int
     bytes_sendfile: int
     bytes_copied: int
     bytes_in: int
@@ -89,6 +94,10 @@ class Loop:
     @property
     def connection_count(self) -> int:
         """The number of open connections."""
+
+    @property
+    def stopped_count(self) -> int:
+        """The number of connections that are not read since too many bytes of requests are in progress."""
 
     @property
     def timer_count(self) -> int:

@@ -12,6 +12,7 @@ import heapq
 import logging
 import os
 
+cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_CLEAR
@@ -94,8 +95,17 @@ cdef inline int64_t now_ns() noexcept nogil:
     return now.tv_sec * 1_000_000_000 + now.tv_nsec
 
 
+# The garbage collector's clear would drop the loop before `__dealloc__` tells it.
+@cython.no_gc_clear
 cdef class Answer:
-    """The place of one request in the order of its connection."""
+    """The place of one request in the order of its connection.
+
+    Owns: the bytes of its frame in `Loop.queued_bytes`, until it is given, dropped, or `release_frame` is called.
+    """
+
+    def __dealloc__(self):
+        # Of a connection that has closed, perhaps, in any thread: the frame was in use until now.
+        self.release_frame()
 
     def complete(self, object pieces) -> None:
         """Answer with bytes and file regions, in this order; with none, if the client waits for no answer.
@@ -108,7 +118,18 @@ cdef class Answer:
         if self._pieces is not None:
             raise ValueError("the request is answered already")
         self._pieces = pieces
-        self.connection._loop._owe(self.connection)
+        self.release_frame()
+        self._loop._owe(self.connection)
+        return 0
+
+    cpdef int release_frame(self) noexcept:
+        """Count the frame as queued no more: it is not kept, or waits for what other requests may bring."""
+        cdef Loop loop = self._loop
+        if self._frame_bytes:
+            loop.queued_bytes -= self._frame_bytes
+            self._frame_bytes = 0
+            if loop._stopped and not loop._is_choked():
+                loop._posted.notify()
         return 0
 
     def hold(self) -> None:
@@ -167,7 +188,8 @@ cdef class ClientConnection:
 
     cdef bint _takes_requests(self) except -1:
         """Return whether another request may be handed over: a client that does not read is not read either."""
-        return not (self.is_closed or self._holds or self._is_full) and len(self._answers) < IN_FLIGHT
+        return not (self.is_closed or self._holds or self._is_full or self._loop._is_choked()) and (
+            len(self._answers) < IN_FLIGHT)
 
     cdef int _begin_frame(self, int64_t size, const uint8_t *data, int64_t there) except -1:
         """Keep the first bytes of a frame, of which more will come."""
@@ -230,8 +252,9 @@ cdef class Loop:
 
     ``max_frame_bytes`` is the largest frame; a connection that announces more is closed. ``max_received_bytes``
     bounds what all connections have sent of requests that are not whole; beyond it, the one with most of them is
-    closed. So is one that has neither sent nor read anything for ``max_idle_s``, unless it waits for an answer and
-    may still send; negative: it stays. Connections beyond ``max_connections`` in all, and
+    closed. It bounds the bytes of requests in progress as well: beyond it no connection is read until some are
+    answered. A connection that has neither sent nor read anything for ``max_idle_s`` is closed, unless it waits for
+    an answer and may still send; negative: it stays. Connections beyond ``max_connections`` in all, and
     ``max_connections_per_ip`` from one address, are closed when they are accepted.
 
     ``in_other(call)`` has another thread make a call: it reads what is not in memory before it is sent. Without it,
@@ -262,7 +285,7 @@ cdef class Loop:
         self._handler = handler
         self._quick = tuple(quick)
         self._clock, self._in_other = clock, in_other
-        self._listeners, self._connections, self._timers, self._owed = {}, {}, [], []
+        self._listeners, self._connections, self._timers, self._owed, self._stopped = {}, {}, [], [], {}
         self.max_frame_bytes = max_frame_bytes
         self.max_received_bytes = max_received_bytes
         self.max_connections = max_connections
@@ -280,6 +303,11 @@ cdef class Loop:
     def connection_count(self) -> int:
         """The number of open connections."""
         return len(self._connections)
+
+    @property
+    def stopped_count(self) -> int:
+        """The number of connections that are not read since too many bytes of requests are in progress."""
+        return len(self._stopped)
 
     @property
     def timer_count(self) -> int:
@@ -349,6 +377,7 @@ cdef class Loop:
                     began_ns = now_ns()
                     count = epoll_wait(self._epoll, events, EVENTS, timeout_ms)
                     self._turn_ns = now_ns()
+                    self.turns += 1
                     self.idle_ns += self._turn_ns - began_ns
                 if count < 0:
                     if c_errno == EINTR:
@@ -468,6 +497,8 @@ cdef class Loop:
         cdef ClientConnection connection
         while True:
             self._end_turn()
+            if self._stopped and not self._is_choked():
+                self._go_on_reading()
             if not self._owed:
                 return 0
             owed, self._owed = self._owed, []
@@ -478,6 +509,17 @@ cdef class Loop:
                     self._take_waiting(connection)
                 except Exception:
                     self._fail(connection)
+
+    cdef bint _is_choked(self) noexcept:
+        """Return whether no request is taken until one of those in progress is answered."""
+        return self.queued_bytes >= self.max_received_bytes
+
+    cdef int _go_on_reading(self) except -1:
+        stopped, self._stopped = self._stopped, {}
+        for connection in stopped:
+            if not (<ClientConnection>connection).is_closed:
+                self._owe(connection)
+        return 0
 
     cdef int _owe(self, ClientConnection connection) except -1:
         """Look at a connection at the end of the turn."""
@@ -596,6 +638,7 @@ cdef class Loop:
         connection._drop_requests()
         connection._answers.clear()
         self._by_use.pop(connection, None)
+        self._stopped.pop(connection, None)
         address = _host_of(connection.peer)
         self._per_ip[address] -= 1
         if not self._per_ip[address]:
@@ -614,7 +657,7 @@ cdef class Loop:
         cdef int count = 0
         cdef int64_t found, space = 0, head = connection._head_bytes
         if not connection._takes_requests() or connection._waiting:
-            return 0  # an event of before
+            return self._set_events(connection)  # an event of before
         if connection._frame != NULL:
             if connection._filled == connection._frame_capacity:
                 connection._grow_frame()
@@ -716,7 +759,8 @@ cdef class Loop:
         self.received_bytes -= size
         connection._held_bytes -= size
         self.requests += 1
-        answer.connection = connection
+        answer.connection, answer._loop, answer._frame_bytes = connection, self, size
+        self.queued_bytes += size
         self._count_request(answer, frame)
         connection._answers.append(answer)
         try:
@@ -759,6 +803,8 @@ cdef class Loop:
             wanted = EPOLLOUT
         elif connection._takes_requests() and not connection._waiting and not connection._has_ended:
             wanted = EPOLLIN
+        elif self._is_choked():
+            self._stopped[connection] = None
         if not connection._ends:
             wanted |= EPOLLRDHUP  # an end behind what is not read now would not be seen
         if wanted != connection._events:

@@ -211,6 +211,7 @@ class Produces:
             acks.complete()
             return
         assert acks.notifier is not None
+        acks.answer.release_frame()
         self._parked[acks.notifier] = acks
         self._by_connection.setdefault(acks.answer.connection, set()).add(acks)
         acks.timer = self._served.loop.call_later(

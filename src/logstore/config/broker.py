@@ -67,7 +67,7 @@ class BrokerConfig(OneLevelConfig):
     socket_request_max_bytes: int = size(104_857_600, 1, INT32_MAX)
     queued_max_request_bytes: int = size(
         268_435_456, 1, INT64_MAX
-    )  #: of requests that are not whole; Kafka has none
+    )  #: of requests that are not whole, and as many of those in progress; Kafka has none
     max_connections: int = number(10_000, 0, INT32_MAX)  #: Kafka's default is 2147483647
     max_connections_per_ip: int = number(INT32_MAX, 0, INT32_MAX)
     connections_max_idle_ms: int = duration(600_000, -1, INT64_MAX)  #: -1: no end

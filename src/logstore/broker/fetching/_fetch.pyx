@@ -189,6 +189,7 @@ cdef class FetchAnswers(QuickRequests):
         cdef ParkedFetch parked = ParkedFetch.__new__(ParkedFetch)
         cdef Loop loop = answer.connection._loop
         self.parked += 1
+        answer.release_frame()
         parked._fetches, parked._answer, parked._frame = self, answer, frame
         parked._notifier = Notifier(group=loop.group)
         parked._until_s = loop._clock.monotonic_s() + head.wait_ms / 1000.0

@@ -161,6 +161,7 @@ cdef class SessionSteps:
             session._notifier = Notifier(group=loop.group)
             self._notified[session._notifier] = session
         self.parked += 1
+        answer.release_frame()
         session._step = step
         step._steps, step._answer, step._head, step._plan = self, answer, head[0], plan
         step._until_s = loop._clock.monotonic_s() + head.wait_ms / 1000.0

@@ -253,6 +253,7 @@ class Fetches:
             wait_s, lambda: self._time_out(notifier), asked.answer.connection
         )
         self._parked[notifier] = asked
+        asked.answer.release_frame()
         connection = asked.answer.connection
         if connection.state is None:
             connection.state = set()
