@@ -24,6 +24,7 @@ _logger = logging.getLogger(__name__)
 
 
 _BROKERS = 1
+_CONTROLLERS = 2
 #: Kafka's value of authorized operations that were not asked for.
 NOT_ASKED = -(2**31)
 
@@ -34,7 +35,9 @@ def describe_cluster(served: Served, request: Request, connection: ClientConnect
     assert isinstance(asked, DescribeClusterRequest)
     if asked.endpoint_type != _BROKERS:
         return DescribeClusterResponse(
-            error_code=codes.MISMATCHED_ENDPOINT_TYPE,
+            error_code=codes.MISMATCHED_ENDPOINT_TYPE
+            if asked.endpoint_type == _CONTROLLERS
+            else codes.UNSUPPORTED_ENDPOINT_TYPE,
             error_message="this endpoint is a broker's",
             endpoint_type=_BROKERS,
             cluster_authorized_operations=NOT_ASKED,
@@ -71,6 +74,8 @@ def init_producer_id(served: Served, request: Request, connection: ClientConnect
         return InitProducerIdResponse(error_code=code, producer_epoch=-1)
     if asked.transactional_id is not None:
         return InitProducerIdResponse(error_code=codes.COORDINATOR_NOT_AVAILABLE, producer_epoch=-1)
+    if (asked.producer_id == -1) != (asked.producer_epoch == -1):
+        return InitProducerIdResponse(error_code=codes.INVALID_REQUEST, producer_epoch=-1)
     try:
         return InitProducerIdResponse(producer_id=served.host.next_producer_id(), producer_epoch=0)
     except LogstoreError as error:

@@ -28,6 +28,7 @@ BROKER = 4
 BROKER_LOGGER = 8
 CLIENT_METRICS = 16
 GROUP = 32
+_TYPES = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 
 
 _LONGEST_NUMBER = len(str(-(2**31)))
@@ -48,6 +49,20 @@ def describe_configs(served: Served, request: Request, connection: ClientConnect
     results: list[_Result] = []
     refused: list[_Result] = []
     rights = served.rights(request.client_id, connection)
+    if any(each.resource_type not in _TYPES for each in asked.resources):
+        # As Kafka: of a request with a type that it does not know, nothing is described.
+        return DescribeConfigsResponse(
+            results=[
+                _Result(
+                    error_code=codes.INVALID_REQUEST,
+                    error_message=not_configured(each.resource_type),
+                    resource_type=each.resource_type,
+                    resource_name=each.resource_name,
+                    configs=[],
+                )
+                for each in asked.resources
+            ]
+        )
     named = [(each.resource_type, each.resource_name) for each in asked.resources]
     denied = denied_resources(rights, AclOperation.DESCRIBE_CONFIGS, named)
     # One that is named many times is described once: few bytes would ask for many.

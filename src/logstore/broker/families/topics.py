@@ -14,7 +14,7 @@ from logstore.broker.families.configs import of_topic
 from logstore.broker.families.described import DescribedSetting
 from logstore.broker.served import Served
 from logstore.config.log import canonical
-from logstore.errors import LogstoreError, PolicyViolationError
+from logstore.errors import LogstoreError, PolicyViolationError, TopicExistsError
 from logstore.protocol import codes
 from logstore.protocol.frames import Request
 from logstore.protocol.generated.messages import (
@@ -235,6 +235,12 @@ def _shown(created: _Created, *, is_hidden: bool) -> _Created:
 def _wanted(served: Served, topic: CreateTopicsRequest.CreatableTopic) -> NewTopic | _Created:
     """Return the topic to be made, or why it is refused before the store is asked."""
     name, count = topic.name, topic.num_partitions
+    try:
+        check_name(name)
+        if served.host.has(name):
+            raise TopicExistsError(f"topic {name!r} exists already")
+    except LogstoreError as error:
+        return _refused(name, error.code, str(error))
     if topic.assignments:
         if count != -1 or topic.replication_factor != -1:
             return _refused(
@@ -320,8 +326,36 @@ def delete_topics(served: Served, request: Request, connection: ClientConnection
         names = [name for name in named if name is not None]
         hidden = rights.denied(AclOperation.DESCRIBE, ResourceType.TOPIC, names)
         kept = rights.denied(AclOperation.DELETE, ResourceType.TOPIC, names)
-    return DeleteTopicsResponse(
-        responses=[_deleted(served, name, topic_id, kept, hidden) for name, topic_id in wanted]
+    times = Counter(wanted)
+    ids = {topic_id for name, topic_id in times if name is None}
+    # A topic that is named by its name and by its id is refused once, as by Kafka. A client that may not delete it
+    # is not told that the two are one.
+    both = {}
+    for name, _ in times:
+        if name is not None and times[name, ""] == 1 and name not in kept and name not in hidden:
+            found = _id_of(served, name)
+            if found in ids:
+                both[name] = found
+    responses = []
+    for (name, topic_id), count in times.items():
+        if count > 1:
+            responses.append(_twice(name, topic_id))
+        elif name in both and not topic_id:
+            responses.append(_twice(name, both[name]))
+        elif name is not None or topic_id not in both.values():
+            responses.append(_deleted(served, name, topic_id, kept, hidden))
+    return DeleteTopicsResponse(responses=responses)
+
+
+def _id_of(served: Served, name: str) -> str:
+    """Return the id of a topic; "" if there is none."""
+    entry = served.host.table.find(name)
+    return "" if entry is None else entry.id
+
+
+def _twice(name: str | None, topic_id: str) -> _Deleted:
+    return _Deleted(
+        name=name, topic_id=topic_id, error_code=codes.INVALID_REQUEST, error_message="the topic is named twice"
     )
 
 
