@@ -16,6 +16,8 @@ cdef class Notifier:
     cdef object _changed                # a Condition, where a clock other than the machine's waits
     cdef bint _notified                 # since the last wait
     cdef bint _waits
+    cdef object _gate                   # a lock, held but while it tells `notify_first` that the waiter runs
+    cdef bint _gives_way                # a thread is in `notify_first`
     cdef object __weakref__
-    cpdef notify(self)
-    cdef int _take_note(self) except -1
+    cpdef bint notify(self) except -1
+    cdef bint _take_note(self) except -1

@@ -23,8 +23,11 @@ class Notifier:
     """Wakes one waiting thread, or the event loop of its group, for any number of watermarks."""
 
     def __init__(self, clock: Clock = ..., group: NotifierGroup | None = None) -> None: ...
-    def notify(self) -> None:
-        """Wake the waiter, or let the next `wait` return at once."""
+    def notify(self) -> bool:
+        """Wake the waiter, or let the next `wait` return at once; return whether a thread was woken."""
+
+    def notify_first(self) -> None:
+        """Notify, and let the woken thread run first: wait, without the GIL, until it does."""
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Block until notified; return False on timeout. For one thread at a time."""

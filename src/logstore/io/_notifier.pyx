@@ -17,6 +17,8 @@ from logstore.io._eventfd cimport EventFd
 from logstore.clock import SYSTEM_CLOCK, SystemClock
 from logstore.io._interrupts import Condition, held
 
+cdef double GIVE_WAY_S = 0.001   # at most: a waiter that gets no core by then must not hold up others
+
 
 cdef class NotifierGroup:
     """The notifiers of one event loop: one eventfd tells it that some of them were notified.
@@ -61,22 +63,43 @@ cdef class Notifier:
         if isinstance(clock, SystemClock):
             self._bell = allocate_lock()
             self._bell.acquire()
+            self._gate = allocate_lock()
+            self._gate.acquire()
         else:
             # Only the clock knows when its waits end, and it waits by a condition.
             self._changed = Condition()
 
-    cpdef notify(self):
-        """Wake the waiter, or let the next `wait` return at once."""
+    cpdef bint notify(self) except -1:
+        """Wake the waiter, or let the next `wait` return at once; return whether a thread was woken."""
         if self._changed is None:
-            self._take_note()
-            return
+            return self._take_note()
         with held(self._changed):
             self._take_note()
             self._changed.notify_all()
+        return False
 
-    cdef int _take_note(self) except -1:
+    def notify_first(self) -> None:
+        """Notify, and let the woken thread run first: wait, without the GIL, until it does.
+
+        Else the notifying thread would take the GIL again at once after each system call, and keep the woken one
+        waiting until it waits itself. For one thread at a time, which holds no lock that the waiter takes.
+        """
+        cdef bint was_told = False
+        if not self.notify():
+            return
+        self._gives_way = True
+        try:
+            was_told = self._gate.acquire(True, GIVE_WAY_S)
+        finally:
+            if self._gives_way:
+                self._gives_way = False
+            elif not was_told:
+                # Told at the end of the time: the gate must be held again.
+                self._gate.acquire(False)
+
+    cdef bint _take_note(self) except -1:
         if self._notified:
-            return 0
+            return False
         self._notified = True
         if self._group is not None:
             if not self._group._notified:
@@ -85,7 +108,8 @@ cdef class Notifier:
         if self._waits:
             self._waits = False
             self._bell.release()
-        return 0
+            return True
+        return False
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Block until notified; return False on timeout. For one thread at a time."""
@@ -111,6 +135,9 @@ cdef class Notifier:
             elif not was_woken:
                 # Notified at the end of the time, or right before an interrupt: the bell must be held again.
                 self._bell.acquire(False)
+            if self._gives_way:
+                self._gives_way = False
+                self._gate.release()
 
     def _wait_by_clock(self, deadline: float | None) -> bool:
         with held(self._changed):

@@ -29,6 +29,7 @@ from logstore.errors import (
     UnsupportedVersionError,
 )
 from logstore.groups.offsets import OffsetAndMetadata
+from logstore.io._notifier import Notifier
 from logstore.protocol.generated import messages as m
 from logstore.records import TopicPartition
 from logstore.remote.backend.backend import RemoteBackend
@@ -479,6 +480,35 @@ def _turns_of(thread: NetworkThread) -> list[None]:
     # The thread looks it up for each turn; mypy wants no method replaced.
     thread._turn = counted  # type: ignore[method-assign]
     return turns
+
+
+# --- who runs first ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("size", "expected"), [(10, "notify_first"), (20_000, "notify")])
+def test_few_records_are_handed_out_before_the_next_fetch_and_many_behind_it(cluster, size, expected):
+    class Told:
+        """A notifier that takes note of how it is told."""
+
+        def __init__(self, notifier: Notifier) -> None:
+            self.calls: list[str] = []
+            self._notifier = notifier
+
+        def __getattr__(self, name: str) -> object:
+            if name.startswith("notify"):
+                self.calls.append(name)
+            return getattr(self._notifier, name)
+
+    partition = cluster.partition(FLIGHTS)
+    with Reader(cluster) as reader:
+        reader.consumer.assign([FLIGHTS])
+        assert reader.consumer.poll(0.1) == []
+        loop = reader.consumer._fetcher._loop
+        told = loop.notifier = Told(loop.notifier)
+        with cluster.lock:
+            partition.add([b"v" * size])
+        assert reader.take(1) == [b"v" * size]
+        assert told.calls[0] == expected
 
 
 # --- sessions ----------------------------------------------------------------------------------------

@@ -56,6 +56,9 @@ _UNKNOWN = (codes.UNKNOWN_TOPIC_OR_PARTITION, codes.UNKNOWN_TOPIC_ID, codes.INCO
 #: So often the same long poll is repeated before all partitions are looked at again: replicas become too old.
 _MOST_REPEATS = 20
 
+#: An answer of so few bytes is handed out before the next fetch is made; after a larger one more is to be had.
+_FEW_BYTES = 1 << 14
+
 
 class _InRequest:
     """A partition in the request that is out: where it was asked for, and by which beginning of its cursor."""
@@ -444,7 +447,12 @@ class Fetching:
             if asked is not None:
                 news = self._took(node, asked, part, endpoints, where, now_s) or news
         node.is_dry = is_glance and not news
-        if news:
+        if not news:
+            return False
+        if len(call.result or b"") <= _FEW_BYTES:
+            # The consumer has waited for few records: these come first, and the next long poll after them.
+            self.notifier.notify_first()
+        else:
             self.notifier.notify()
         return False
 
