@@ -35,6 +35,7 @@ cdef class BatchResult:
     cdef object claim_next(self, Encoder encoder, int64_t timestamp_ms)
     cdef int answer(self, int64_t first_offset, int64_t append_time_ms) except -1
     cdef int _answer(self, State state) except -1
+    cdef bint is_quiet(self) noexcept
     cdef int tell(self) except -1
     cdef _notify_watched(self)
     cdef run_callbacks(self)

@@ -165,9 +165,13 @@ cdef class BatchResult:
         """Run the callbacks and wake the coroutines of a batch result that is answered."""
         self.tell()
 
+    cdef bint is_quiet(self) noexcept:
+        """Whether `tell` has nothing to do: no callback, no coroutine, and nothing waits for several futures."""
+        return self._loops is None and self._watched is None and self._callbacks is None
+
     cdef int tell(self) except -1:
         cdef list loops
-        if self._loops is None and self._watched is None and self._callbacks is None:
+        if self.is_quiet():
             return 0
         loops, self._loops = self._loops, None
         if loops is not None:

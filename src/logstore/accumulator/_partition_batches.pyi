@@ -199,6 +199,9 @@ class PartitionBatches(FastBatcher):
     def _acknowledge(self, batch: ProducerBatch, turn: WriteTurn) -> None:
         """Acknowledge the oldest batch by its result."""
 
+    def _answer_plainly(self) -> bool:
+        """Answer the acknowledged batches at the front; return whether that was all there is to do here."""
+
     def _renew_producer(self, producer_id: int) -> None:
         """Take another producer id, for the batches from the first one on that does not wait for acks."""
 

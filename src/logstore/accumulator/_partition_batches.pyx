@@ -672,6 +672,43 @@ cdef class PartitionBatches(FastBatcher):
         """Acknowledge the oldest batch by its result."""
         self._finish(batch, batch.result, turn)
 
+    def _answer_plainly(self) -> bool:
+        """Answer the acknowledged batches at the front; return whether that was all there is to do here.
+
+        For a thread that may neither wait nor run code of users. What it leaves is for `write`: batches that have
+        failed or are to be written, futures with callbacks, and everything while another thread is writing.
+        """
+        cdef ProducerBatch batch
+        cdef WriteTurn turn
+        cdef object handed, result
+        if not self._writing.acquire(False):
+            return False
+        try:
+            turn = WriteTurn.__new__(WriteTurn)
+            while len(self._sealed):
+                batch = self._sealed[0]
+                handed = batch.acks
+                if handed is None or handed.error is not None or handed.parts is not None:
+                    return False
+                if not handed.is_settled:
+                    break
+                result = _new(AppendResult, (handed.first_offset, handed.last_offset, handed.append_time_ms, False))
+                if not batch.batch_result.is_quiet():
+                    return False
+                # From here to the answer nothing is made and no bytecode runs, so no callback is added in between:
+                # a later one finds the answer.
+                batch.result = result
+                self._finish(batch, result, turn)
+                self.counts.retries += handed.retries
+            if self._is_full() or self._has_lingered():
+                return False
+            if len(self._sealed) and (<ProducerBatch>self._sealed[len(self._sealed) - 1]).acks is None:
+                return False
+        finally:
+            self._writing.release()
+        self._mark([])
+        return True
+
     def _renew_producer(self, int64_t producer_id: int) -> None:
         """Take another producer id, for the batches from the first one on that does not wait for acks.
 

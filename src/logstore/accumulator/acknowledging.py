@@ -116,6 +116,12 @@ class Acknowledging:
                     self._thread.start()
             self._changed.notify_all()
 
+    def note(self) -> None:
+        """Note an answer that its batcher has taken: a `wait` ends. Does not block."""
+        with held(self._changed):
+            self.answer_count += 1
+            self._changed.notify_all()
+
     def wait(self, answer_count: int, timeout_s: float) -> None:
         """Wait for an answer after the one of this number."""
         with held(self._changed):

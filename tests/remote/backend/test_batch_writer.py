@@ -572,6 +572,84 @@ def test_an_interrupt_ends_a_wait_and_the_record_arrives_all_the_same(
     assert len(partition.values()) == 3
 
 
+# --- who answers ---------------------------------------------------------------------------------
+
+
+def _acks_threads() -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if each.name == "logstore-acks"]
+
+
+def test_plain_futures_are_answered_without_another_thread(cluster: FakeCluster, backend: RemoteBackend) -> None:
+    cluster.topic("orders")
+    with producing(backend) as producer:
+        for number in range(5):
+            assert producer.send("orders", b"v").result(10).offset == number
+        assert not _acks_threads()
+        producer.flush(10)
+        assert producer.metrics().buffered_bytes == 0
+        assert producer.metrics().records == 5
+
+
+def test_callbacks_run_in_a_thread_that_serves_no_socket(cluster: FakeCluster, backend: RemoteBackend) -> None:
+    cluster.topic("orders")
+    called: list[str] = []
+    goes_on = threading.Event()
+
+    def call(future: object) -> None:
+        called.append(threading.current_thread().name)
+        assert goes_on.wait(60)
+
+    with producing(backend) as producer:
+        producer.send("orders", b"0").result(10)
+        held = HeldAnswer()
+        cluster.brokers[1].plan(ProduceRequest, held)
+        future = producer.send("orders", b"1")
+        assert held.reached.wait(10)
+        future.add_done_callback(call)
+        held.opened.set()
+        wait_for(lambda: called)
+        # While it runs, the thread of the sockets goes on.
+        cluster.topic("others")
+        assert producer.send("others", b"2").result(10).offset == 0
+        goes_on.set()
+        assert future.result(10).offset == 1
+    assert called == ["logstore-acks"]
+
+
+def test_an_answer_that_comes_while_another_thread_writes_is_taken_all_the_same(
+    cluster: FakeCluster, backend: RemoteBackend
+) -> None:
+    cluster.topic("orders")
+    with producing(backend) as producer:
+        producer.send("orders", b"0").result(10)
+        held = HeldAnswer()
+        cluster.brokers[1].plan(ProduceRequest, held)
+        future = producer.send("orders", b"1")
+        assert held.reached.wait(10)
+        (batcher,) = producer._writer.shared.active  # type: ignore[attr-defined]
+        with batcher._writing:
+            held.opened.set()
+            wait_for(lambda: _acks_threads())
+            assert not future.done()
+        assert future.result(10).offset == 1
+
+
+def test_a_batch_behind_an_answer_is_sent_at_once(cluster: FakeCluster, backend: RemoteBackend) -> None:
+    (partition,) = cluster.topic("orders")
+    settings = {"max.in.flight.requests.per.connection": 1}
+    with Producer(backend, settings, linger_ms=0, batch_size=16_384) as producer:
+        for number in range(20):
+            held = HeldAnswer()
+            cluster.brokers[1].plan(ProduceRequest, held)
+            first = producer.send("orders", b"%d" % number)
+            assert held.reached.wait(10)
+            # It waits for the answer, and gathers meanwhile.
+            second = producer.send("orders", b"behind")
+            held.opened.set()
+            assert second.result(10).offset == first.result(10).offset + 1
+    assert len(partition.values()) == 40
+
+
 # --- any faults at all -----------------------------------------------------------------------------
 
 _FAULTS = st.sampled_from(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
 
 from logstore.accumulator._batcher import BatchResult
 from logstore.accumulator._memory import BufferMemory
@@ -18,7 +17,7 @@ from logstore.accumulator._partition_batches import ProducerBatch, Shared, Write
 from logstore.accumulator.acknowledging import Acknowledging
 from logstore.accumulator.partition_batcher import PartitionBatcher
 from logstore.client.backend.batch_writer import BatchWriter, WritableTopic
-from logstore.clock import Clock
+from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config.log import LogConfig
 from logstore.config.remote import RemoteProducerConfig
 from logstore.errors import DeliveryTimeoutError, LogstoreError
@@ -55,9 +54,20 @@ class RemoteBatcher(PartitionBatcher):
         # Of a log, a batcher whose batches wait for brokers asks for these alone.
         super().__init__(name, lambda: rules, shared)  # type: ignore[arg-type, return-value]
         self._sending = sending
-        self._queue = SendQueue(name, topic_id, partial(acknowledging.notify, self))
+        self._acknowledging = acknowledging
+        self._queue = SendQueue(name, topic_id, self._settled)
         self._is_answered_later = True
         self._sends_ahead = True
+
+    def _settled(self) -> None:
+        """Take the answer to a batch in the thread of the sockets; what may wait there is left to another thread.
+
+        Waking a thread for each answer takes longer than most answers, and the two would contend for the GIL.
+        """
+        if self._shared.clock is SYSTEM_CLOCK and self._answer_plainly():
+            self._acknowledging.note()
+        else:
+            self._acknowledging.notify(self)
 
     def _write_later(self, force: bool, turn: WriteTurn) -> None:
         """Answer the batches that are settled, and hand over those that are sealed; under `_writing`."""
