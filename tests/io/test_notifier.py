@@ -71,7 +71,7 @@ def test_a_thread_is_woken_by_a_notifier_with_another_clock_too() -> None:
     assert notifier.wait(30)
 
 
-def test_each_of_many_wakes_arrives_whoever_runs_first() -> None:
+def test_each_of_many_wakes_arrives_by_both_ways() -> None:
     notifier, back = Notifier(), Notifier()
     seen: list[int] = []
 
