@@ -6,6 +6,7 @@ import selectors
 import socket
 import ssl
 import threading
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -89,3 +90,76 @@ def test_an_error_comes_after_the_bytes_before_it_and_stays(pair: Pair) -> None:
         for _ in range(3):
             with pytest.raises(ssl.SSLError):
                 pair.transport.receive_into(memoryview(bytearray(100)))
+
+
+class CountedSocket:
+    """A socket whose calls are counted."""
+
+    def __init__(self, file: socket.socket) -> None:
+        self._file = file
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> object:
+        self.calls.append(name)
+        return getattr(self._file, name)
+
+
+def test_records_are_read_from_the_socket_together(pair: Pair) -> None:
+    sent = b"v" * (3 * RECORD_BYTES)
+    pair.other.sendall(sent)
+    counted = CountedSocket(pair.transport.file)
+    pair.transport.file = counted  # type: ignore[assignment]  # as far as a transport uses it
+    buffer = memoryview(bytearray(4 * RECORD_BYTES))
+    assert pair.transport.receive_into(buffer) == len(sent)
+    # One for all three, and one that finds nothing more; OpenSSL alone makes two for each.
+    assert counted.calls == ["recv_into", "recv_into"]
+
+
+def test_a_piece_is_taken_once_all_its_records_have_gone(pair: Pair) -> None:
+    sent = bytes(range(256)) * 8_192
+    pieces = deque([memoryview(sent)])
+    got = bytearray()
+    waited = 0
+    while pieces:
+        taken = pair.transport.send(pieces)
+        if not taken:
+            # The socket is full: nothing is sent by itself, so the caller must be asked again.
+            assert pair.transport.write_event == selectors.EVENT_WRITE
+            waited += 1
+            got += pair.other.recv(1 << 20)
+        while taken and pieces:
+            first = pieces.popleft()
+            if taken < len(first):
+                pieces.appendleft(first[taken:])
+            taken -= min(taken, len(first))
+    pair.transport.file.shutdown(socket.SHUT_WR)
+    while more := pair.other.recv(1 << 20):
+        got += more
+    assert waited
+    assert bytes(got) == sent
+
+
+def test_a_refused_certificate_is_told_to_the_other_side(tmp_path: Path) -> None:
+    authority = Authority()
+    theirs = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    theirs.load_cert_chain(str(authority.issue("localhost").write(tmp_path / "server.pem")))
+    one, two = socket.socketpair()
+    one.setblocking(False)
+    two.settimeout(10)
+    told: list[str | None] = []
+    with theirs.wrap_socket(two, server_side=True, do_handshake_on_connect=False) as other:
+        transport = TlsTransport(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), one, "localhost")
+
+        def shake() -> None:
+            try:
+                other.do_handshake()
+            except OSError as error:
+                told.append(getattr(error, "reason", None))
+
+        thread = threading.Thread(target=shake)
+        thread.start()
+        with pytest.raises(ssl.SSLCertVerificationError):
+            wait_for(transport.shake)
+        thread.join()
+        transport.close()
+    assert told == ["TLSV1_ALERT_UNKNOWN_CA"]
