@@ -260,6 +260,55 @@ def latency_confluent(bootstrap: str, topic: str, count: int) -> list[float]:
     return took
 
 
+def latency_bare(bootstrap: str, topic: str, count: int) -> list[float]:
+    """One thread, two sockets, and requests that were made before: the rest is the broker's and the system's."""
+    import socket
+
+    from logstore.batch._encode import encode
+    from logstore.protocol.frames import encode_request
+    from logstore.protocol.generated.messages import FetchRequest as F
+    from logstore.protocol.generated.messages import ProduceRequest as P
+
+    version, now_ms = 12, int(time.time() * 1_000)
+    host, port = bootstrap.rsplit(":", 1)
+
+    def connected() -> socket.socket:
+        made = socket.create_connection((host, int(port)))
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return made
+
+    def produce(number: int) -> bytes:
+        records = bytes(encode([b"%d" % number], timestamp_ms=now_ms))
+        data = [P.TopicProduceData(name=topic, partition_data=[P.PartitionProduceData(index=0, records=records)])]
+        return encode_request(P(acks=-1, timeout_ms=30_000, topic_data=data), version, number, "bare")
+
+    def fetch(number: int) -> bytes:
+        part = F.FetchPartition(partition=0, fetch_offset=number, partition_max_bytes=1 << 20)
+        topics = [F.FetchTopic(topic=topic, partitions=[part])]
+        return encode_request(F(max_wait_ms=5_000, min_bytes=1, topics=topics), version, number, "bare")
+
+    def receive(file: socket.socket) -> None:
+        """Take one answer; nothing comes behind it."""
+        got = file.recv(1 << 16)
+        while len(got) < 4 or len(got) < 4 + int.from_bytes(got[:4], "big"):
+            more = file.recv(1 << 16)
+            assert more, "the broker has closed the connection"
+            got += more
+
+    requests = [(produce(number), fetch(number)) for number in range(count)]
+    took = []
+    with connected() as producing, connected() as fetching:
+        for produced, fetched in requests:
+            fetching.sendall(fetched)
+            time.sleep(0.001)  # until it waits at the broker
+            began = time.perf_counter()
+            producing.sendall(produced)
+            receive(fetching)
+            took.append(time.perf_counter() - began)
+            receive(producing)
+    return took
+
+
 # -- waiting for records that do not come
 
 
@@ -303,6 +352,7 @@ WORKS: dict[tuple[str, str], Callable[[str, str, int], int | list[float]]] = {
     ("idle", "confluent-kafka"): idle_confluent,
     ("latency", "logstore"): latency_logstore,
     ("latency", "confluent-kafka"): latency_confluent,
+    ("latency", "bare-sockets"): latency_bare,
 }
 
 

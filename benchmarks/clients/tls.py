@@ -3,15 +3,23 @@
 Connections with and without a login are made in turn, each with one request. Then each round scans the same topic
 by the plain listener and by the one with TLS, in turn. Beside the ratio of the two speeds stands what a GB of
 records takes of the CPU, of this client and of the broker: whichever of them is busy all of the time is the limit.
+
+The same bytes are also received by a bare loop over blocking sockets, which only looks for the last offset of each
+batch: what it loses by TLS is the broker's and OpenSSL's, and no client loses less.
 """
 
 from __future__ import annotations
 
 import argparse
+import socket
+import ssl
 import statistics
 import tempfile
+import threading
 import time
+from functools import partial
 from pathlib import Path
+from struct import Struct
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -19,6 +27,8 @@ import pyarrow as pa
 import logstore
 from benchmarks.clients.contenders import CHUNK, SIZE, cpu_s, values
 from benchmarks.processes import cpu_of
+from logstore.protocol.frames import decode_response, encode_request
+from logstore.protocol.generated.messages import FetchRequest
 from logstore.records import NewTopic
 from logstore.remote.client import Client
 from tests.interop.secured import LISTENERS, Secured, secured
@@ -43,6 +53,69 @@ def scanned(cluster: Any, topic: str, count: int, pid: int) -> Took:
     stream = cluster[topic].scan(isolation="read_committed", columns=["value"])
     assert sum(each.num_rows for each in pa.RecordBatchReader.from_stream(stream)) == count
     return Took(time.perf_counter() - wall, cpu_s() - client, cpu_of(pid) - broker)
+
+
+class BareLoop:
+    """One blocking socket a partition, each read by a thread of its own. Owns: the sockets."""
+
+    VERSION = 12
+    FETCH_BYTES = 1 << 20
+    BASE, LENGTH, DELTA = Struct(">q"), Struct(">i"), Struct(">i")
+
+    def __init__(self, address: str, partitions: int, context: ssl.SSLContext | None) -> None:
+        host, port = address.rsplit(":", 1)
+        self._files: list[socket.socket] = []
+        for _ in range(partitions):
+            file = socket.create_connection((host, int(port)))
+            file.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._files.append(file if context is None else context.wrap_socket(file, server_hostname=host))
+
+    def scanned(self, topic: str, ends: list[int], pid: int) -> Took:
+        """Receive each partition up to its end."""
+        wall, client, broker = time.perf_counter(), cpu_s(), cpu_of(pid)
+        threads = [
+            threading.Thread(target=self._receive, args=(file, topic, number, end))
+            for number, (file, end) in enumerate(zip(self._files, ends, strict=True))
+        ]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        return Took(time.perf_counter() - wall, cpu_s() - client, cpu_of(pid) - broker)
+
+    def _receive(self, file: socket.socket, topic: str, number: int, end: int) -> None:
+        R = FetchRequest
+        memory = memoryview(bytearray(2 * self.FETCH_BYTES))
+        offset = 0
+        while offset < end:
+            part = R.FetchPartition(partition=number, fetch_offset=offset, partition_max_bytes=self.FETCH_BYTES)
+            request = R(
+                max_wait_ms=500,
+                min_bytes=1,
+                isolation_level=1,
+                topics=[R.FetchTopic(topic=topic, partitions=[part])],
+            )
+            file.sendall(encode_request(request, self.VERSION, 1, "bare"))
+            self._fill(file, memory[:4])
+            frame = memory[: int.from_bytes(memory[:4], "big")]
+            self._fill(file, frame)
+            answer = decode_response(R.API_KEY, self.VERSION, frame).message
+            data, at = answer.responses[0].partitions[0].records, 0
+            while at + 61 <= len(data) and at + 12 + self.LENGTH.unpack_from(data, at + 8)[0] <= len(data):
+                offset = self.BASE.unpack_from(data, at)[0] + self.DELTA.unpack_from(data, at + 23)[0] + 1
+                at += 12 + self.LENGTH.unpack_from(data, at + 8)[0]
+
+    @staticmethod
+    def _fill(file: socket.socket, memory: memoryview) -> None:
+        filled = 0
+        while filled < len(memory):
+            read = file.recv_into(memory[filled:])
+            assert read, "the broker has closed the connection"
+            filled += read
+
+    def close(self) -> None:
+        for each in self._files:
+            each.close()
 
 
 def told(rounds: list[Took], gigabytes: float) -> str:
@@ -112,17 +185,31 @@ def main() -> None:
                         for _ in range(given.records // CHUNK):
                             for value in some:
                                 producer.send(topic, value)
-                    found: dict[str, list[Took]] = {"plain": [], "TLS": []}
+                    ends = [plain[topic][number].end_offset() for number in range(given.partitions)]
+                    context = ssl.create_default_context(cafile=str(made.folder / "ca.pem"))
+                    bare = BareLoop(brokers.bootstrap, given.partitions, None)
+                    bare_tls = BareLoop(brokers.address("SSL"), given.partitions, context)
+                    pid, count = made.broker.pid, given.records
+                    works = {
+                        "plain": partial(scanned, plain, topic, count, pid),
+                        "TLS": partial(scanned, tls, topic, count, pid),
+                        "bare plain": partial(bare.scanned, topic, ends, pid),
+                        "bare TLS": partial(bare_tls.scanned, topic, ends, pid),
+                    }
+                    found: dict[str, list[Took]] = {name: [] for name in works}
                     for number in range(given.rounds + 1):
-                        for name, cluster in (("plain", plain), ("TLS", tls)):
-                            took = scanned(cluster, topic, given.records, made.broker.pid)
+                        for name, work in works.items():
+                            took = work()
                             if number:  # the first one warms both sides
                                 found[name].append(took)
                     for name, rounds in found.items():
-                        print(f"scan     {codec:4} {name:5} {told(rounds, gigabytes)}")
-                    pairs = zip(found["plain"], found["TLS"], strict=True)
-                    ratio = statistics.median(one.wall_s / other.wall_s for one, other in pairs)
-                    print(f"scan     {codec:4} TLS over plain: {ratio:.2f} (wanted {BAR})")
+                        print(f"scan     {codec:4} {name:10} {told(rounds, gigabytes)}")
+                    for of, bar in (("", f" (wanted {BAR})"), ("bare ", "")):
+                        pairs = zip(found[f"{of}plain"], found[f"{of}TLS"], strict=True)
+                        ratio = statistics.median(one.wall_s / other.wall_s for one, other in pairs)
+                        print(f"scan     {codec:4} {of}TLS over plain: {ratio:.2f}{bar}")
+                    bare.close()
+                    bare_tls.close()
 
 
 if __name__ == "__main__":
