@@ -489,6 +489,16 @@ class NotSyncedError(StorageError):
     """
 
 
+class AppendTruncatedError(StorageError):
+    """The records are not in the log: a truncation removed them while they were on their way to the disk.
+
+    A log is truncated where another replica leads, or by a call. Append them again, to the leader if there is one.
+    """
+
+    code = 6
+    retriable = True
+
+
 class PartialAppendError(StorageError):
     """Some partitions of one append were written before another failed; its error is the ``__cause__``.
 

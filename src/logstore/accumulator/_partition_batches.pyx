@@ -589,7 +589,8 @@ cdef class PartitionBatches(FastBatcher):
         turn.appended.append(result)
         # Answered first: if an interrupt leaves the batch queued, it is retried and the repetition is detected.
         if shared.syncing is not None and (shared.ack or self._rules_now().ack) is _SYNCED:
-            shared.syncing.add(self.log, batch_result, result.first_offset, result.last_offset, result.timestamp_ms)
+            shared.syncing.add(self.log, batch_result, result.first_offset, result.last_offset, result.timestamp_ms,
+                               encoder.cuts)
         else:
             batch_result.answer(result.first_offset, result.timestamp_ms)
             turn.answered.append(batch_result)

@@ -33,6 +33,7 @@ from logstore.accumulator.acknowledging import Acknowledging, AckSource, no_node
 from logstore.accumulator.partition_batcher import PartitionBatcher
 from logstore.accumulator.syncing import AppendableLog
 from logstore.errors import (
+    AppendTruncatedError,
     DeliveryTimeoutError,
     DuplicateSequenceError,
     LogstoreError,
@@ -47,7 +48,7 @@ from logstore.records import Ack, Acks, AppendResult, ProducerStamp, TopicPartit
 #: (``replica.fetch.max.bytes``), so one round of each serves all of them.
 FLIGHT_BYTES = 1 << 20
 
-_RETRIED = (NotLeaderError, NotEnoughReplicasError, NotEnoughReplicasAfterAppendError)
+_RETRIED = (AppendTruncatedError, NotLeaderError, NotEnoughReplicasError, NotEnoughReplicasAfterAppendError)
 
 
 class ReplicatedBatcher(PartitionBatcher):

@@ -17,7 +17,7 @@ from logstore.accumulator._batcher import BatchResult
 from logstore.batch._encode import Encoder
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config.log import LogConfig
-from logstore.errors import OUT_OF_RESOURCES, NotSyncedError
+from logstore.errors import OUT_OF_RESOURCES, LogstoreError, NotSyncedError
 from logstore.io._interrupts import Condition, held
 from logstore.records import Ack, AppendResult, ProducerStamp, TopicPartition
 
@@ -55,6 +55,12 @@ class AppendableLog(Protocol):
     def _holds_batch(self, offset: int, producer: ProducerStamp) -> bool:
         """Return whether the log has a batch of that producer and sequence at an offset."""
 
+    def _loss_of(self, first_offset: int, last_offset: int, cuts: int) -> LogstoreError | None:
+        """Return the error of records that a truncation has removed since they were appended, None if none has.
+
+        ``cuts`` is that of their encoder.
+        """
+
     def flush(self) -> Any:
         """Return once every offset below the log end offset is on disk."""
 
@@ -66,6 +72,7 @@ class _Waiting(NamedTuple):
     end: int  #: the offset after its last record
     first_offset: int
     append_time_ms: int
+    cuts: int  #: of its encoder
 
 
 class Syncing:
@@ -83,12 +90,21 @@ class Syncing:
         self.sync_count = 0  # a sync of two logs counts twice
 
     def add(
-        self, log: AppendableLog, result: BatchResult, first_offset: int, last_offset: int, append_time_ms: int
+        self,
+        log: AppendableLog,
+        result: BatchResult,
+        first_offset: int,
+        last_offset: int,
+        append_time_ms: int,
+        cuts: int,
     ) -> None:
-        """Queue a batch that is in the log; its batch result is answered once it is on disk. Does not block."""
+        """Queue a batch that is in the log; its batch result is answered once it is on disk. Does not block.
+
+        ``cuts`` is that of its encoder: a truncation since then may remove the batch.
+        """
         with held(self._lock):
             batches = self._waiting.setdefault(log, deque())
-            batches.append(_Waiting(result, last_offset + 1, first_offset, append_time_ms))
+            batches.append(_Waiting(result, last_offset + 1, first_offset, append_time_ms, cuts))
             if self._by_thread and not self._closed:
                 if self._thread is None:
                     self._thread = threading.Thread(target=self._run, name="logstore-syncing", daemon=True)
@@ -126,10 +142,16 @@ class Syncing:
         answered = []
         with held(self._lock):
             batches = self._waiting.get(log, deque())
-            while batches and (error is not None or batches[0].end <= synced):
-                batch = batches.popleft()
+            while batches:
+                batch = batches[0]
+                lost = log._loss_of(batch.first_offset, batch.end - 1, batch.cuts)
+                if error is None and lost is None and batch.end > synced:
+                    break
+                batches.popleft()
                 # Answered under the lock: a thread that finds no batch waiting may report that all are answered.
-                if error is not None and (batch.end > synced or isinstance(error, NotSyncedError)):
+                if lost is not None:
+                    batch.result.fail(lost)
+                elif error is not None and (batch.end > synced or isinstance(error, NotSyncedError)):
                     batch.result.fail(error)
                 else:
                     batch.result.acknowledge(batch.first_offset, batch.append_time_ms)

@@ -41,6 +41,7 @@ cdef class Encoder:
     cdef readonly int64_t min_timestamp_ms
     cdef readonly int64_t null_keys
     cdef readonly int64_t appended_at    # offset of the first record, once the batches are in a log; else -1
+    cdef readonly int64_t cuts           # of that log when they were appended: `LogMarks.cuts`
 
     cdef int begin_plain(self, int64_t timestamp_ms, int codec, int level, Py_ssize_t max_batch_bytes, tuple limits,
                          bint append_time) except -1

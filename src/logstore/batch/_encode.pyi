@@ -26,6 +26,8 @@ class Encoder:
     @property
     def appended_at(self) -> int: ...
     @property
+    def cuts(self) -> int: ...
+    @property
     def pending_bytes(self) -> int:
         """Bytes in the buffer, the open batch included."""
 

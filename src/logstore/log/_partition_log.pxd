@@ -28,6 +28,7 @@ cdef struct Run:                  # whole batches to append, with what their hea
     int32_t base_sequence
     int32_t last_sequence
     bint transactional
+    int64_t cuts                  # of the log, once they are in it: `LogMarks.cuts`
     bint in_place                 # its headers may be stamped where they are; else in a copy
     PyObject *state               # of the producer, while the lock is held; NULL: the log has none of it yet
     PyObject *encoder             # that has them, and shall know that they are in the log; else NULL
@@ -144,13 +145,13 @@ cdef class PartitionLog:
     cpdef int64_t wanted_mark(self) except -1
     cdef Encoder _take_encoder(self, int64_t now, object writer)
     cdef int _give_back(self, Encoder encoder, list encoders) except -1
-    cdef int _sync_appended(self, object result, object writer) except -1
+    cdef int _sync_appended(self, object result, int64_t cuts, object writer) except -1
     cdef bint _takes_plain(self) except -1
     cdef bint _takes_synced(self) except -1
     cdef bint _takes_any(self) except -1
     cdef int _check(self, Encoder encoder, int64_t now, object writer) except -1
     cdef bint _breaks_rule(self, Encoder encoder, int64_t now) noexcept
-    cdef object _append_batch(self, bytes batch, int64_t now, object writer)
+    cdef object _append_batch(self, bytes batch, int64_t now, object writer, int64_t *cuts)
     cdef int _measure(self, uint8_t *data, int64_t size, Run *run) except -1
     cdef object _append_encoded(self, Encoder encoder, object producer, int64_t now, object writer)
     cdef bint _admits(self, const uint8_t *p, const BatchHeader *header, int64_t now) except -1

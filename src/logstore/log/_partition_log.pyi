@@ -7,7 +7,7 @@ from logstore.accumulator._alarms import Alarm
 from logstore.batch._batch import Record
 from logstore.batch._encode import Encoder
 from logstore.clock import Clock
-from logstore.errors import LogstoreError, StorageFailedError
+from logstore.errors import AppendTruncatedError, LogstoreError, StorageFailedError
 from logstore.log.directory.segments import Segments
 from logstore.log.formats._published import PublishedFile
 from logstore.log.formats.epoch_file import EpochFile
@@ -40,7 +40,7 @@ class _Writer(Protocol):
     def flush(self) -> None: ...
     def plain_encoder(self, now: int) -> Encoder: ...
     def check(self, encoder: Encoder, now: int) -> None: ...
-    def attempt(self, batch: bytes, now: int) -> AppendResult | LogstoreError: ...
+    def attempt(self, batch: bytes, now: int) -> tuple[AppendResult | LogstoreError, int]: ...
     def write_other_locked(self, encoder: Encoder, producer: ProducerStamp | None, now: int) -> AppendResult: ...
 
 @final
@@ -203,6 +203,15 @@ class PartitionLog:
     def append(self, records: list[Any], writer: _Writer, synced: bool = False) -> AppendResult | None:
         """Encode records and append them; None, with nothing done, if that takes the steps of ``writer``."""
 
+    def check_kept(self, first: int, last: int, cuts: int) -> None:
+        """Raise if records that were appended after so many cuts of the log were removed by a later one."""
+
+    def loss_of(self, first: int, last: int, cuts: int) -> AppendTruncatedError | None:
+        """Return the error of records that were appended after so many cuts of the log, if a later one has them."""
+
+    def note_cuts(self, encoder: Encoder) -> None:
+        """Record in an encoder, under the lock, how often the log was cut before the append that follows."""
+
     def _flush(self, writer: _Writer) -> None:
         """Make everything that was appended before this call durable; raises as `Log.flush`."""
 
@@ -232,7 +241,7 @@ class PartitionLog:
     def append_plain(self, encoder: Encoder, now: int, writer: _Writer) -> AppendResult | None:
         """Write an encoder's batches as `append_encoded`; None, with nothing done, as `append`."""
 
-    def append_batch(self, batch: bytes, now: int, writer: _Writer) -> AppendResult | None:
+    def append_batch(self, batch: bytes, now: int, writer: _Writer, synced: bool = False) -> AppendResult | None:
         """Append one whole batch of a client; None, with nothing done, if that takes the steps of ``writer``."""
 
     def append_plain_batch(self, batch: bytes, writer: _Writer, synced: bool = False) -> AppendResult | None:
@@ -243,7 +252,9 @@ class PartitionLog:
     ) -> tuple[int, AppendResult] | None:
         """Append the first batches of a run that the caller owns, as many as one segment takes, in one write."""
 
-    def append_turn(self, batches: list[bytes], now: int, writer: _Writer) -> list[AppendResult | LogstoreError]:
+    def append_turn(
+        self, batches: list[bytes], now: int, writer: _Writer, cuts: list[int]
+    ) -> list[AppendResult | LogstoreError]:
         """Append whole batches of several clients in their order; return a result or an error for each."""
 
     def roll_is_due_locked(self, size: int, last_offset: int, newest: int) -> bool:

@@ -42,7 +42,7 @@ from logstore.log.marks._watermark cimport Watermark
 
 from logstore.clock import SYSTEM_CLOCK
 from logstore.errors import OUT_OF_RESOURCES as _OUT_OF_RESOURCES
-from logstore.errors import DiskFullError, LogstoreError, RecordError, StorageError
+from logstore.errors import AppendTruncatedError, DiskFullError, LogstoreError, RecordError, StorageError
 from logstore.io._interrupts import shielded
 from logstore.log.marks.view import UNSETTLED as _UNSETTLED
 from logstore.log.marks.view import FetchedRegion, View
@@ -407,16 +407,38 @@ cdef class PartitionLog:
         finally:
             self._give_back(encoder, encoders)
         if synced:
-            self._sync_appended(result, writer)
+            self._sync_appended(result, encoder.cuts, writer)
         return result
 
-    cdef int _sync_appended(self, object result, object writer) except -1:
-        """Return once an append is on disk."""
+    cdef int _sync_appended(self, object result, int64_t cuts, object writer) except -1:
+        """Return once an append is on disk; ``cuts``: those before it."""
         try:
             writer.commit.run(result[1] + 1)
         except _OUT_OF_RESOURCES as error:
             raise writer.not_synced(result, error) from error
+        if self.marks.cuts != cuts:
+            self.check_kept(result[0], result[1], cuts)
         return 0
+
+    def check_kept(self, int64_t first: int, int64_t last: int, int64_t cuts: int) -> None:
+        """Raise if records that were appended after so many cuts of the log were removed by a later one."""
+        error = self.loss_of(first, last, cuts)
+        if error is not None:
+            raise error
+
+    def loss_of(self, int64_t first: int, int64_t last: int, int64_t cuts: int) -> AppendTruncatedError | None:
+        """Return the error of records that were appended after so many cuts of the log, if a later one has them."""
+        if not self.marks.was_cut(last + 1, cuts):
+            return None
+        return AppendTruncatedError(
+            f"{self.name}: offsets {first} to {last} are not in the log: a truncation has removed them before they "
+            "were acknowledged as synced; append the records again",
+            path=self.path,
+        )
+
+    def note_cuts(self, Encoder encoder: Encoder) -> None:
+        """Record in an encoder, under the lock, how often the log was cut before the append that follows."""
+        encoder.cuts = self.marks.cuts
 
     def _flush(self, writer: LogWriter) -> None:
         """Make everything that was appended before this call durable; raises as `Log.flush`."""
@@ -575,12 +597,17 @@ cdef class PartitionLog:
                 raise
         return self._write_encoded(encoder, producer, now, writer)
 
-    def append_batch(self, bytes batch not None: bytes, int64_t now: int, writer: LogWriter) -> AppendResult | None:
+    def append_batch(self, bytes batch not None: bytes, int64_t now: int, writer: LogWriter,
+                     bint synced: bool = False) -> AppendResult | None:
         """Append one whole batch of a client; None, with nothing done, if that takes the steps of ``writer``.
 
-        None also for a batch that is wrong or breaks a rule of the log: `admit` of `log.append` says what is wrong.
+        With ``synced`` it is on disk on return. None also for a batch that is wrong or breaks a rule of the log: `admit` of `log.append` says what is wrong.
         """
-        return self._append_batch(batch, now, writer)
+        cdef int64_t cuts = 0
+        result = self._append_batch(batch, now, writer, &cuts)
+        if synced and result is not None:
+            self._sync_appended(result, cuts, writer)
+        return result
 
     def append_plain_batch(self, bytes batch not None: bytes, writer: LogWriter,
                            bint synced: bool = False) -> AppendResult | None:
@@ -588,15 +615,16 @@ cdef class PartitionLog:
 
         With ``synced``, or if the settings say so, it is on disk on return.
         """
+        cdef int64_t cuts = 0
         synced = synced or self._is_synced
         if not (self._takes_synced() if synced else self._takes_plain()):
             return None
-        result = self._append_batch(batch, now_ms(self.clock, SYSTEM_CLOCK), writer)
+        result = self._append_batch(batch, now_ms(self.clock, SYSTEM_CLOCK), writer, &cuts)
         if synced and result is not None:
-            self._sync_appended(result, writer)
+            self._sync_appended(result, cuts, writer)
         return result
 
-    cdef object _append_batch(self, bytes batch, int64_t now, object writer):
+    cdef object _append_batch(self, bytes batch, int64_t now, object writer, int64_t *cuts):
         cdef Run run
         cdef list results = []
         if self.fork != fork_generation() or not self._describe(<const uint8_t *>PyBytes_AS_STRING(batch),
@@ -604,14 +632,16 @@ cdef class PartitionLog:
             return None
         if not self._write_turn(&run, 1, results, now, writer):
             return None
-        result = results[0]
+        result, cuts[0] = results[0], run.cuts
         if isinstance(result, LogstoreError):
             raise result
         return result
 
-    def append_turn(self, list batches: list[bytes], int64_t now: int,
-                    writer: LogWriter) -> list[AppendResult | LogstoreError]:
+    def append_turn(self, list batches: list[bytes], int64_t now: int, writer: LogWriter,
+                    list cuts: list[int]) -> list[AppendResult | LogstoreError]:
         """Append whole batches of several clients in their order; return a result or an error for each.
+
+        ``cuts`` gets the number of cuts before each.
 
         Each is in the log whole or not at all, and an error of one changes nothing for the others. Neighbours that
         fit the active segment take one write. The writer's `attempt` appends a batch that takes other steps.
@@ -628,13 +658,18 @@ cdef class PartitionLog:
                 if not self._describe(<const uint8_t *>PyBytes_AS_STRING(batch), PyBytes_GET_SIZE(batch), now,
                                       &runs[n]):
                     runs[n].size = -1
+                    runs[n].cuts = 0
             while done < count:
                 plain = done
                 while plain < count and runs[plain].size >= 0:
                     plain += 1
                 taken = self._write_turn(runs + done, plain - done, results, now, writer) if plain > done else 0
+                for n in range(done, done + taken):
+                    cuts.append(runs[n].cuts)
                 if not taken:
-                    results.append(writer.attempt(batches[done], now))
+                    result, before = writer.attempt(batches[done], now)
+                    results.append(result)
+                    cuts.append(before)
                     taken = 1
                 done += taken
         finally:
@@ -738,6 +773,7 @@ cdef class PartitionLog:
                 or header.size != size or not self._admits(p, &header, now)):
             return False
         run.data, run.size, run.in_place, run.encoder = <uint8_t *>p, size, False, NULL
+        run.cuts = 0
         run.record_count, run.batch_count = header.record_count, 1
         run.newest = header.max_timestamp
         run.producer_id, run.producer_epoch = header.producer_id, header.producer_epoch
@@ -953,6 +989,7 @@ cdef class PartitionLog:
         first[0] = offset
         for n in range(taken):
             last = offset + runs[n].record_count - 1
+            runs[n].cuts = self.marks.cuts
             if runs[n].producer_id >= 0:
                 self._record(&runs[n], producers, offset, last, now)
             batches += runs[n].batch_count
@@ -960,7 +997,8 @@ cdef class PartitionLog:
         last = first[0]
         for n in range(taken):
             if runs[n].encoder != NULL:
-                (<Encoder>runs[n].encoder).appended_at = last
+                encoder = <Encoder>runs[n].encoder
+                encoder.appended_at, encoder.cuts = last, runs[n].cuts
             last += runs[n].record_count
         counters._count(taken, records, batches, size)
         if segment.index.size >= self.prepare_bytes:
@@ -1091,6 +1129,7 @@ cdef int _describe_encoded(Encoder encoder, object producer, Run *run) except -1
     run.record_count, run.batch_count = encoder.record_count, encoder.batch_count
     run.newest = encoder.max_timestamp_ms
     run.producer_id = -1
+    run.cuts = 0
     if producer is not None:
         run.producer_id, run.producer_epoch = producer.producer_id, producer.producer_epoch
         run.base_sequence, run.transactional = producer.base_sequence, producer.transactional

@@ -426,6 +426,7 @@ class Log(Readable):
             DiskFullError, TooManyFilesError: there is no space, or no file can be opened. Nothing is written;
                 retry once there is space.
             NotSyncedError: with ``"synced"``, the records are written, but no space or file was left to sync them.
+            AppendTruncatedError: with ``"synced"``, a truncation has removed the records meanwhile.
             StorageFailedError: this or an earlier write or flush failed; the log takes no more writes.
         """
         is_plain = timestamp is None and codec is None and producer is None and expect is None
@@ -452,6 +453,10 @@ class Log(Readable):
     ) -> list[AppendResult]:
         """Append the batches of several encoders in one write, as many of the first as are plain, perhaps none."""
         return self._state._append_gathered_turn(encoders, producers, self._writer)
+
+    def _loss_of(self, first_offset: int, last_offset: int, cuts: int) -> LogstoreError | None:
+        """Return the error of records that a truncation has removed since; ``cuts``: those of their encoder."""
+        return self._state.loss_of(first_offset, last_offset, cuts)
 
     def _holds_batch(self, offset: int, producer: ProducerStamp) -> bool:
         """Return whether a batch of that producer and sequence begins at an offset, visible or not."""

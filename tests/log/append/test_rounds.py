@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from logstore import Log
-from logstore.errors import ForkedError, LogClosedError, StorageFailedError
+from logstore.errors import AppendTruncatedError, ForkedError, LogClosedError, StorageFailedError
 from logstore.log.append._group_commit import GroupCommit, Rounds
 from logstore.log.append.flush import Flusher
 from logstore.testing import FaultyFiles, ManualClock
@@ -187,8 +187,8 @@ def test_a_truncation_during_a_sync_ends_the_wait_for_what_it_removed(log, files
         truncating.start()
         wait_for(log._state.lock.locked, 300)
     truncating.join(300)
-    assert leader.ends().error is None
-    assert other.ends().error is None
+    assert [type(thread.ends().error) for thread in (leader, other)] == [AppendTruncatedError] * 2
+    assert "are not in the log" in str(other.error)
     assert log.synced_end <= 1
     log.append([b"again"], ack="synced")
     assert log.synced_end == 2

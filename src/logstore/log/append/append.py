@@ -20,6 +20,7 @@ from logstore.batch.moments import Time
 from logstore.config.log import LogConfig, check_keys, check_timestamps
 from logstore.errors import (
     OUT_OF_RESOURCES,
+    AppendTruncatedError,
     ExpectedOffsetError,
     InvalidRecordError,
     LogstoreError,
@@ -163,27 +164,35 @@ class LogWriter:
         else:
             self.check(encoder, now)
 
-            def write() -> AppendResult:
+            def write() -> tuple[AppendResult, int]:
                 size, span, newest = len(encoder), encoder.record_count, encoder.max_timestamp_ms
                 return self._write_when_ready(
                     size, span, newest, self._write_expected_locked, expect, encoder, producer, now
                 )
 
-            result = with_space(state.quota, len(encoder), write)
+            result, _ = with_space(state.quota, len(encoder), write)
             if state.has_work:
                 state.follow_up()
         if settled is not _WRITTEN or self._flushes:
-            self.acknowledge(result, settled)
+            self._acknowledge_encoder(encoder, result, settled)
         if self.append_time and not result.duplicate:
             return result._replace(timestamp_ms=encoder.max_timestamp_ms)
         return result
+
+    def _acknowledge_encoder(self, encoder: Encoder, result: AppendResult, ack: Ack) -> None:
+        try:
+            self.acknowledge(result, ack, encoder.cuts)
+        except AppendTruncatedError:
+            # Appended again, it is written again.
+            mark_appended(encoder, -1)
+            raise
 
     def acknowledge_again(self, encoder: Encoder, ack: Ack | str | None) -> AppendResult:
         """Acknowledge batches that are in the log already: the call that wrote them was interrupted."""
         first = encoder.appended_at
         timestamp_ms = encoder.max_timestamp_ms if self.append_time else -1
         result = AppendResult(first, first + encoder.record_count - 1, timestamp_ms)
-        self.acknowledge(result, self.settled(ack))
+        self._acknowledge_encoder(encoder, result, self.settled(ack))
         return result
 
     def plain_encoder(self, now: int) -> Encoder:
@@ -201,6 +210,8 @@ class LogWriter:
 
     def write_other_locked(self, encoder: Encoder, producer: ProducerStamp | None, now: int) -> AppendResult:
         """Write batches that are not a plain append, see `PartitionLog`."""
+        # Before the append: an interrupt may follow it.
+        self.state.note_cuts(encoder)
         count = encoder.record_count
         produced = None if producer is None else produced_by(producer, encoder)
         newest, batches = encoder.max_timestamp_ms, encoder.batch_count
@@ -228,17 +239,18 @@ class LogWriter:
         now = self._clock.now_ms()
         if origin is _CLIENT and type(batch) is bytes:
             # Another buffer may change while this thread waits for the lock: `admit` makes a copy.
-            result = self.state.append_batch(batch, now, self)
+            result = self.state.append_batch(batch, now, self, settled is Ack.SYNCED)
             if result is not None:
-                if settled is not _WRITTEN or self._flushes:
-                    self.acknowledge(result, settled)
+                if self._flushes and settled is _WRITTEN:
+                    self.acknowledge(result)
                 return result
         return self.append_admitted(admit(batch, self.config, origin, now), origin, now, ack)
 
     def append_turn(self, batches: list[bytes], ack: Ack | str | None) -> list[AppendResult | LogstoreError]:
         """Check batches of several clients, write and acknowledge them; see `LogReplica.append_turn`."""
         settled = self.settled(ack)
-        results = self.state.append_turn(batches, self._clock.now_ms(), self)
+        cuts: list[int] = []
+        results = self.state.append_turn(batches, self._clock.now_ms(), self, cuts)
         if settled is _WRITTEN and not self._flushes:
             return results
         written = [result for result in results if isinstance(result, AppendResult)]
@@ -246,34 +258,51 @@ class LogWriter:
             try:
                 # Sync once, for all of them.
                 self.acknowledge(max(written, key=lambda result: result.last_offset), settled)
+                if self.state.marks.cuts == min(cuts):
+                    return results
             except LogstoreError:
-                # The error names the batch that asked: each batch asks by itself for its own.
-                return [self._acknowledged(result, settled) for result in results]
+                pass
+            # An error names the batch that asked: each batch asks by itself for its own.
+            each = zip(results, cuts, strict=True)
+            return [self._acknowledged(result, settled, before) for result, before in each]
         return results
 
-    def _acknowledged(self, result: AppendResult | LogstoreError, settled: Ack) -> AppendResult | LogstoreError:
+    def _acknowledged(
+        self, result: AppendResult | LogstoreError, settled: Ack, cuts: int
+    ) -> AppendResult | LogstoreError:
         if isinstance(result, AppendResult):
             try:
-                self.acknowledge(result, settled)
+                self.acknowledge(result, settled, cuts)
             except LogstoreError as error:
                 return error
         return result
 
-    def attempt(self, batch: bytes, now: int) -> AppendResult | LogstoreError:
-        """Append one batch of a client, not yet acknowledged as synced; return its result or its error."""
+    def attempt(self, batch: bytes, now: int) -> tuple[AppendResult | LogstoreError, int]:
+        """Append one batch of a client, not yet acknowledged as synced; return its result or its error.
+
+        The number is that of the log's cuts before it: see `acknowledge`.
+        """
         try:
-            return self.append_admitted(admit(batch, self.config, _CLIENT, now), _CLIENT, now, _WRITTEN)
+            result, cuts = self._write_admitted(admit(batch, self.config, _CLIENT, now), _CLIENT, now)
+            self.acknowledge(result)
         except LogstoreError as error:
-            return error
+            return error, self.state.marks.cuts
+        return result, cuts
 
     def append_admitted(
         self, admitted: Admitted, origin: Origin, now: int, ack: Ack | str | None = None
     ) -> AppendResult:
         """Write one validated batch and acknowledge it; see `LogReplica.append_batch`."""
         settled = self.settled(ack)
+        result, cuts = self._write_admitted(admitted, origin, now)
+        self.acknowledge(result, settled, cuts)
+        return result
+
+    def _write_admitted(self, admitted: Admitted, origin: Origin, now: int) -> tuple[AppendResult, int]:
+        """Write one validated batch; return its result, and the number of the log's cuts before it."""
         state = self.state
 
-        def write() -> AppendResult:
+        def write() -> tuple[AppendResult, int]:
             return self._write_when_ready(
                 len(admitted.data),
                 admitted.span,
@@ -290,23 +319,25 @@ class LogWriter:
                 now,
             )
 
-        result = with_space(state.quota, len(admitted.data), write)
+        result, cuts = with_space(state.quota, len(admitted.data), write)
         if state.has_work:
             state.follow_up()
-        self.acknowledge(result, settled)
         if self.append_time and not result.duplicate:
-            return result._replace(timestamp_ms=now)
-        return result
+            return result._replace(timestamp_ms=now), cuts
+        return result, cuts
 
     def _write_when_ready(
         self, size: int, span: int, newest: int, write: Callable[..., AppendResult], *arguments: Any
-    ) -> AppendResult:
-        """Call ``write`` under the lock, once a roll that it needs waits for nothing."""
+    ) -> tuple[AppendResult, int]:
+        """Call ``write`` under the lock, once a roll that it needs waits for nothing.
+
+        The number is that of the log's cuts before it: see `acknowledge`.
+        """
         state = self.state
 
-        def step() -> AppendResult | None:
+        def step() -> tuple[AppendResult, int] | None:
             # Another append may have taken the segment that was prepared.
-            return None if state.must_wait_locked(size, span, newest) else write(*arguments)
+            return None if state.must_wait_locked(size, span, newest) else (write(*arguments), state.marks.cuts)
 
         while True:
             state.get_ready(size, span, newest)
@@ -318,11 +349,19 @@ class LogWriter:
         """Return the acknowledgement that an append asks for, by default that of the settings."""
         return self._default_ack if ack is None else Ack(ack)
 
-    def acknowledge(self, result: AppendResult, ack: Ack = _WRITTEN) -> None:
-        """Wait until an append is as durable as ``ack`` and the settings require."""
+    def acknowledge(self, result: AppendResult, ack: Ack = _WRITTEN, cuts: int = -1) -> None:
+        """Wait until an append is as durable as ``ack`` and the settings require.
+
+        ``cuts`` is the number of the log's cuts (`LogMarks.cuts`) under the lock of the append; -1: not known.
+
+        Raises:
+            AppendTruncatedError: it was to be synced, and a truncation since then has removed it.
+        """
         try:
             if ack is Ack.SYNCED:
                 self.sync_to(result.last_offset + 1)
+                if cuts >= 0:
+                    self.state.check_kept(result.first_offset, result.last_offset, cuts)
             elif self.flusher.is_due():
                 self.flush()
         except OUT_OF_RESOURCES as error:

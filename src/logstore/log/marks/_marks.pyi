@@ -33,12 +33,17 @@ class LogMarks:
         """Raise the log start offset: records below it are deleted."""
 
     @property
+    def cuts(self) -> int: ...
+    @property
     def lowering(self) -> bool: ...
     def begin_lowering(self) -> None:
         """Record that a truncation has begun: until `lower`, `restart` or `end_lowering` no read may begin."""
 
     def end_lowering(self) -> None:
         """Record that the truncation is over, or was given up."""
+
+    def was_cut(self, end: int, since: int) -> bool:
+        """Return whether records that ended at ``end``, appended after ``since`` cuts, were removed by a later one."""
 
     def lower(self, end: int, stable: int) -> None:
         """Lower the log end offset to that of a truncation, and to it all marks; the last stable one to ``stable``."""

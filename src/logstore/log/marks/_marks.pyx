@@ -24,6 +24,7 @@ cdef class LogMarks:
         self.synced = Watermark(synced, clock=clock, lock=lock)
         self.high_watermark = Watermark(visible, clock=clock, lock=lock)
         self.last_stable = Watermark(log_start, clock=clock, lock=lock)
+        self._falls = []
 
     cdef int check(self) except -1:
         """Assert the order of the marks; called once a move is complete, at every one."""
@@ -62,11 +63,29 @@ cdef class LogMarks:
         """Record that the truncation is over, or was given up."""
         self.lowering = False
 
+    cdef int _note_cut(self, int64_t end) except -1:
+        # Before the end falls: a thread that waits for what is removed looks here after it.
+        while self._falls and self._falls[len(self._falls) - 1][1] >= end:
+            self._falls.pop()
+        self._falls.append((self.cuts + 1, end))
+        self.cuts += 1
+        return 0
+
+    cpdef bint was_cut(self, int64_t end, int64_t since) except -1:
+        """Return whether records that ended at ``end``, appended after ``since`` cuts, were removed by a later one."""
+        if self.cuts == since:
+            return False
+        for number, lowest in self._falls:
+            if number > since:
+                return lowest < end
+        return False
+
     def lower(self, int64_t end: int, int64_t stable: int) -> None:
         """Lower the log end offset to that of a truncation, and to it all marks; the last stable one to ``stable``.
 
         The synced end is lowered before, with the recovery point: see `lower_synced`.
         """
+        self._note_cut(end)
         self.end.reset(end)
         self.high_watermark.reset(min(self.high_watermark.value, end))
         self.last_stable.reset(min(self.last_stable.value, stable))
@@ -76,6 +95,7 @@ cdef class LogMarks:
     def restart(self, int64_t offset: int) -> None:
         """Set every mark to the one offset of an empty log."""
         cdef Watermark mark
+        self._note_cut(-1)  # whatever was appended before is gone, also if the new offset is higher
         self.log_start = offset
         for mark in (self.last_stable, self.high_watermark, self.synced, self.end):
             mark.reset(offset)
