@@ -48,7 +48,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "_partition_batches",
         "acknowledging syncing",
         "_batcher lifecycle _memory timer",
-        "_alarms",
+        "_alarms task_threads",
     ),
     "logstore.aio": (
         "store",

@@ -35,6 +35,8 @@ from logstore.log.append.flush import Flusher
 from logstore.testing import ManualClock
 from logstore.testing._faults import FaultyFiles
 from tests.accumulator.test_replicated_batcher import Setup
+from tests.crash.planted import must_break
+from tests.kit.waiting import wait_for
 
 HOUR_S = 3_600.0
 
@@ -90,6 +92,7 @@ class Member:
     def __init__(self, work: Callable[[], object] = lambda: None) -> None:
         self.work = work
         self.ticks = 0
+        self.tick_waits = False
 
     def tick(self) -> None:
         self.ticks += 1
@@ -541,3 +544,69 @@ def test_an_answer_that_comes_while_another_thread_writes_is_taken_soon(
             ticker.run(2 * timer.PERIOD_S)
             assert future.done()
         store._host.replicas = None
+
+
+# -- ticks that wait for a sync
+
+
+def a_slow_sync_delays_no_other_member(path: Path, appender_of: Callable[[Log], Any] | None = None) -> None:
+    files = FaultyFiles()
+    with contextlib.ExitStack() as stack:
+        slow = stack.enter_context(Log.open(path / "slow-0", files=files, flush_ms=20))
+        other = stack.enter_context(Log.open(path / "other-0", flush_ms=20))
+        gathering = stack.enter_context(other.appender(linger_ms=20))
+        appender = stack.enter_context(appender_of(slow) if appender_of else contextlib.nullcontext(slow))
+        stack.callback(files.release_syncs)
+        files.hold_syncs(".log")
+        appender.append([b"x"] if appender is slow else b"x")
+        wait_for(lambda: files.held_syncs() == 1, 60)
+        for n in range(3):
+            other.append([b"x"])
+            gathering.append(b"y")
+            wait_for(partial(other.replica.wait_for, 2 * n + 1, timeout_s=2), 3, "delayed by another log's sync")
+            wait_for(lambda: other.synced_end == other.log_end_offset, 2, "delayed by another log's sync")
+        assert files.held_syncs() == 1, "two ticks of one member at once"
+
+
+def test_a_slow_sync_of_one_log_delays_no_other_member(ram_path: Path) -> None:
+    a_slow_sync_delays_no_other_member(ram_path)
+
+
+def test_a_slow_sync_of_an_appender_delays_no_other_member(ram_path: Path) -> None:
+    def appender_of(log: Log) -> Any:
+        log.maintenance.reconfigure(flush_ms=1 << 40)
+        return log.appender(linger_ms=5, ack="synced")
+
+    a_slow_sync_delays_no_other_member(ram_path, appender_of)
+
+
+def test_planted_syncs_in_the_timers_own_thread_are_found(ram_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timer.Ticker, "_waits", lambda self, alarm: False)
+    must_break("delayed by another log's sync", lambda: a_slow_sync_delays_no_other_member(ram_path))
+
+
+def test_a_member_that_is_due_while_it_is_ticked_is_ticked_once_more_by_the_same_thread() -> None:
+    ticker, entered, goes_on = timer.Ticker(), threading.Semaphore(0), threading.Semaphore(0)
+    by: list[int] = []
+
+    def work() -> None:
+        by.append(threading.get_ident())
+        entered.release()
+        assert goes_on.acquire(timeout=60)
+
+    member = Member(work)
+    member.tick_waits = True
+    alarm = ticker.add(member, SYSTEM_CLOCK)
+    alarm.set(0.0)
+    assert entered.acquire(timeout=60)
+    for _ in range(3):
+        # It is due again and again meanwhile.
+        alarm.set(0.0)
+        wait_for(lambda: alarm.due_s == math.inf, 60)
+    assert member.ticks == 1
+    goes_on.release(2)
+    assert entered.acquire(timeout=60)
+    wait_for(lambda: not ticker._threads.is_busy, 60)
+    assert member.ticks == 2
+    assert by[0] == by[1] != threading.get_ident()
+    ticker.remove(member)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from logstore.log.rolling.worker import Task
+from logstore.accumulator.task_threads import Task
 
 
 class HeldTasks:
@@ -13,7 +13,7 @@ class HeldTasks:
     def __init__(self) -> None:
         self.tasks: list[Task] = []
 
-    def submit(self, task: Task) -> None:
+    def submit(self, task: Task, *, syncs: bool = False) -> None:
         self.tasks.append(task)
 
     def run(self) -> None:
@@ -28,7 +28,7 @@ class LateTasks:
         self._rng = random.Random(seed)
         self._tasks: list[Task] = []
 
-    def submit(self, task: Task) -> None:
+    def submit(self, task: Task, *, syncs: bool = False) -> None:
         self._tasks.append(task)
         for _ in range(self._rng.randrange(3)):
             if len(self._tasks) > 1:

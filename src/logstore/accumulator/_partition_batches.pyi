@@ -46,6 +46,8 @@ class Counts:
 class Shared:
     """State that all batchers of one producer share."""
 
+    @property
+    def writes_wait(self) -> bool: ...
     alarm: Alarm
     def __init__(
         self,

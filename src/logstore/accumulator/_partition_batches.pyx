@@ -64,6 +64,7 @@ cdef class Shared:
     cdef readonly object ack
     cdef readonly set active             # batchers that hold records
     cdef readonly list failures
+    cdef readonly bint writes_wait       # whether a write to one of its partitions may wait for a sync
     cdef public Alarm alarm              # for the next tick of the producer or the appender
     cdef list _spare                     # encoders with buffers that have grown, for the next batches
     cdef readonly int64_t spare_bytes    # of these buffers: with those in use at most `buffer.memory`
@@ -114,7 +115,13 @@ cdef class Shared:
         cdef _Rules rules = self._rules
         if rules is None or rules.config != config:
             self._rules = rules = _Rules(config, self.config)
+            self.writes_wait = self.writes_wait or self._may_wait(config)
         return rules
+
+    cdef bint _may_wait(self, object config) except -1:
+        if config.flush_messages < INT64_MAX or config.flush_ms < INT64_MAX or config.tail == "memory":
+            return True
+        return self.syncing is None and (self.ack or config.default_ack) is _SYNCED
 
 
 @cython.final

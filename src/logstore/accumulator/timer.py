@@ -5,7 +5,9 @@ first alarm of these members (`_alarms`), for ever while none is set. An object 
 machine's is not ticked by the thread: its user calls `tick`. With a clock of its own, a `Ticker` has no thread, and
 its owner calls `tick_due`.
 
-Members are ticked one after the other, each at most once in a pass. A slow tick delays the others by its own time.
+Members are ticked one after the other, each at most once in a pass. A tick that may wait for a sync is left to
+another thread (`Ticking.tick_waits`), so that it delays no other member: the timer only looks who is due. Each
+member is ticked by one thread at a time.
 """
 
 from __future__ import annotations
@@ -14,9 +16,11 @@ import logging
 import os
 import threading
 import time
+from functools import partial
 from typing import Protocol
 
 from logstore.accumulator._alarms import NEVER, Alarm, Alarms
+from logstore.accumulator.task_threads import TaskThreads
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.io._interrupts import held
 
@@ -25,9 +29,16 @@ _logger = logging.getLogger(__name__)
 #: The shortest time from one pass to the next, and after which a member looks again at what it could not do.
 PERIOD_S = 0.005
 
+#: Ticks that wait for syncs at the same time.
+_WAITING_TICKS = 16
+
 
 class Ticking(Protocol):
     """A flusher, producer or appender with timed work."""
+
+    @property
+    def tick_waits(self) -> bool:
+        """Whether `tick` may wait for a sync."""
 
     def tick(self) -> None:
         """Do what is due, and set the alarm for what is left."""
@@ -41,6 +52,9 @@ class Ticker:
         self._lock = threading.Lock()
         self._members = Alarms()
         self._thread: threading.Thread | None = None
+        self._threads = TaskThreads("logstore-ticks", _WAITING_TICKS)
+        # Of ticks that were left to another thread, and have not ended: whether the member is due once more.
+        self._left: dict[Alarm, bool] = {}
 
     def add(self, member: Ticking, clock: Clock) -> Alarm:
         """Return the alarm of a member, to be set whenever it has something to do.
@@ -82,8 +96,31 @@ class Ticker:
         """Tick the members that are due; return their number."""
         due = self._members.take(self._clock.monotonic_s())
         for alarm in due:
-            self._tick(alarm)
+            if self._clock is SYSTEM_CLOCK and self._waits(alarm):
+                self._leave(alarm)
+            else:
+                self._tick(alarm)
         return len(due)
+
+    def _waits(self, alarm: Alarm) -> bool:
+        member = alarm.member()
+        return alarm in self._left or (member is not None and member.tick_waits)
+
+    def _leave(self, alarm: Alarm) -> None:
+        """Have another thread tick a member, or the one that ticks it now do so once more."""
+        with held(self._lock):
+            is_ticked = alarm in self._left
+            self._left[alarm] = is_ticked
+        if not is_ticked:
+            self._threads.submit(partial(self._tick_left, alarm))
+
+    def _tick_left(self, alarm: Alarm) -> None:
+        while True:
+            self._tick(alarm)
+            with held(self._lock):
+                if not self._left.pop(alarm, False):
+                    return
+                self._left[alarm] = False
 
     # A function of its own: a reference that its caller keeps would keep a dropped member alive while it sleeps.
     def _tick(self, alarm: Alarm) -> None:
@@ -106,6 +143,8 @@ class Ticker:
         self._lock = threading.Lock()
         self._members = Alarms()
         self._thread = None
+        self._threads.forget()
+        self._left = {}
 
 
 TICKER = Ticker()

@@ -275,6 +275,11 @@ class Producer(FastSend, Gathering):
                 done = batcher.write(force=force).is_done and done
         return done
 
+    @property
+    def tick_waits(self) -> bool:
+        """Whether `tick` may wait for a sync."""
+        return self._shared.writes_wait
+
     def tick(self) -> None:
         """Append batches that are full or have lingered, and retry those that wait for disk space.
 

@@ -119,6 +119,11 @@ class Appender(FastAppend, Gathering):
         self._check_usable()
         return self._write(force=True, ack=ack)
 
+    @property
+    def tick_waits(self) -> bool:
+        """Whether `tick` may wait for a sync."""
+        return self._shared.writes_wait or self._ack in (Ack.SYNCED, "synced")
+
     def tick(self) -> None:
         """Append a batch that has waited for ``linger_ms``."""
         if self._closed:

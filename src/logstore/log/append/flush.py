@@ -248,6 +248,10 @@ class Flusher:
             self._alarm = None
             TICKER.remove(self)
 
+    @property
+    def tick_waits(self) -> bool:
+        return True
+
     def tick(self) -> None:
         """Flush if ``flush.ms`` has passed."""
         state = self._state

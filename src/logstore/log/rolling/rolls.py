@@ -103,6 +103,7 @@ class Rolls:
         self._unfinished: tuple[_Roll, ...] = ()
         self._left: tuple[tuple[File, str], ...] = ()  # prepared files that are not wanted any more, to be removed
         self._is_asked = False  # a task is submitted and has not begun
+        self._is_sync_asked = False  # the same of the one that syncs
 
     @property
     def _state(self) -> RollingLog:
@@ -273,19 +274,33 @@ class Rolls:
 
     def _work(self) -> None:
         self._is_asked = False
+        self._try(self._complete_and_prepare)
+
+    def _complete_and_prepare(self) -> None:
+        state = self._state
+        # First, since readers in other processes wait for it.
+        state.save_aborted()
+        with held(state.segments_mutex):
+            if self._is_open():
+                self._complete_all()
+                if state.segments.active.size >= state.config.segment_bytes // 2:
+                    self._prepare()
+        if self._unfinished and not self._is_sync_asked:
+            self._is_sync_asked = True
+            # A task of its own: the next segment of another log does not wait until this one is synced.
+            self._worker.submit(self._sync_later, syncs=True)
+
+    def _sync_later(self) -> None:
+        self._is_sync_asked = False
+        self._try(self.finish)
+
+    def _try(self, step: Callable[[], None]) -> None:
+        """Do a step of the background, unless the log is gone; its errors are those of the append that needs it."""
         state = self._whole.get()
         if state is None:
             return  # the log was closed, and is gone
         try:
-            # First, since readers in other processes wait for it.
-            state.save_aborted()
-            with held(state.segments_mutex):
-                if self._is_open():
-                    self._complete_all()
-                    # Before the syncs below, which may take long: an append may need it soon.
-                    if state.segments.active.size >= state.config.segment_bytes // 2:
-                        self._prepare()
-            self.finish()
+            step()
         except OUT_OF_RESOURCES as error:
             # The append that needs the next segment tries again, and raises what it finds.
             _logger.warning("the next segment is not prepared yet: log=%s error=%s", state.path, error)

@@ -7,92 +7,61 @@ operations of a simulated disk in one order.
 
 from __future__ import annotations
 
-import logging
 import os
-import threading
-from collections import deque
-from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from logstore.io._files import LIBC, Files, spare_descriptors
-from logstore.io._interrupts import held
+from logstore.accumulator.task_threads import Task, TaskThreads
+from logstore.io._files import LIBC, Files
 
-_logger = logging.getLogger(__name__)
-
-Task = Callable[[], None]
-
-#: Concurrent tasks: the sync of one log's gigabyte must not hold up the next segment of another.
+#: Concurrent tasks of each kind.
 _THREADS = 4
 
 
 class RollWorker(Protocol):
     """Runs tasks without their caller's locks. A task handles its own errors."""
 
-    def submit(self, task: Task) -> None:
-        """Run ``task`` once, soon. Called without the lock of any log."""
+    def submit(self, task: Task, *, syncs: bool = False) -> None:
+        """Run ``task`` once, soon. Called without the lock of any log.
+
+        ``syncs``: the task syncs what appends have written, and may take long. No other task waits for it.
+        """
 
 
 class Inline:
     """Runs each task at once, in the calling thread."""
 
-    def submit(self, task: Task) -> None:
+    def submit(self, task: Task, *, syncs: bool = False) -> None:
         task()
 
 
 class Threads:
-    """Runs tasks in threads that end when no task is left."""
+    """Runs tasks in threads that end when no task is left: those that sync have threads of their own.
+
+    A log's next segment must be there before its active one is full. Behind the syncs of other logs' gigabytes it
+    would come too late, and an append would wait for it.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._tasks: deque[Task] = deque()
-        self._threads = 0
+        self._syncs = TaskThreads("logstore-syncs", _THREADS)
+        self._others = TaskThreads("logstore-rolls", _THREADS)
 
-    def submit(self, task: Task) -> None:
-        with held(self._lock):
-            self._tasks.append(task)
-            is_enough = self._threads >= _THREADS
-            self._threads += not is_enough
-        if is_enough:
-            return
-        try:
-            threading.Thread(target=self._serve, name="logstore-rolls", daemon=True).start()
-        except RuntimeError:
-            # No thread can be started, as while the interpreter ends.
-            self._run()
+    def submit(self, task: Task, *, syncs: bool = False) -> None:
+        (self._syncs if syncs else self._others).submit(task)
 
     @property
     def is_busy(self) -> bool:
         """Whether a task runs, or waits for its turn."""
-        return self._threads > 0
-
-    def _serve(self) -> None:
-        # Without a free descriptor a task fails, and the append that needs what it makes does it.
-        spare_descriptors()
-        self._run()
-
-    def _run(self) -> None:
-        while True:
-            with held(self._lock):
-                if not self._tasks:
-                    self._threads -= 1
-                    return
-                task = self._tasks.popleft()
-            try:
-                task()
-            except Exception:
-                _logger.exception("background work failed")
-            del task  # the thread must not keep a dropped log alive
+        return self._syncs.is_busy or self._others.is_busy
 
     def forget(self) -> None:
         """Reset in a forked child: tasks and threads are the parent's."""
-        self._lock = threading.Lock()
-        self._tasks = deque()
-        self._threads = 0
+        self._syncs.forget()
+        self._others.forget()
 
 
 THREADS = Threads()
-LIBC.clean_by(partial(THREADS.submit, LIBC.sync_oldest))
+LIBC.clean_by(partial(THREADS.submit, LIBC.sync_oldest, syncs=True))
 
 
 def _forget() -> None:
