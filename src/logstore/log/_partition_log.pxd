@@ -28,6 +28,7 @@ cdef struct Run:                  # whole batches to append, with what their hea
     int32_t base_sequence
     int32_t last_sequence
     bint transactional
+    int64_t answer_ms             # of its result: the log's own time, if it sets one; else -1
     int64_t cuts                  # of the log, once they are in it: `LogMarks.cuts`
     bint in_place                 # its headers may be stamped where they are; else in a copy
     PyObject *state               # of the producer, while the lock is held; NULL: the log has none of it yet
@@ -156,7 +157,9 @@ cdef class PartitionLog:
     cdef object _append_encoded(self, Encoder encoder, object producer, int64_t now, object writer)
     cdef bint _admits(self, const uint8_t *p, const BatchHeader *header, int64_t now) except -1
     cdef bint _describe(self, const uint8_t *p, int64_t size, int64_t now, Run *run) except -1
+    cdef void _describe_header(self, const uint8_t *p, const BatchHeader *header, Run *run) noexcept
     cdef Py_ssize_t offer(self, Offer *offers, Py_ssize_t count, object writer) except -1
+    cdef bint _describe_admitted(self, bytearray data, int64_t now, Run *run) except -1
     cdef object _write_encoded(self, Encoder encoder, object producer, int64_t now, object writer)
     cdef Py_ssize_t _write_turn(self, Run *runs, Py_ssize_t count, list results, int64_t now,
                                 object writer) except -1

@@ -17,6 +17,7 @@ cimport cython
 from libc.stdint cimport INT32_MAX, INT64_MAX, int64_t, uint8_t
 
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.long cimport PyLong_AsLongLongAndOverflow
 from cpython.object cimport PyObject, PyTypeObject
@@ -644,10 +645,16 @@ cdef class PartitionLog:
         ``cuts`` gets the number of cuts before each.
 
         Each is in the log whole or not at all, and an error of one changes nothing for the others. Neighbours that
-        fit the active segment take one write. The writer's `attempt` appends a batch that takes other steps.
+        fit the active segment take one write. So do those that had to be changed, such as compressed anew: all are
+        checked, and changed, before the first write.
+
+        By itself, by the writer's `attempt`, goes what the steps of one append decide under the lock: a batch that
+        needs a roll, the first one after an open, one that was written before, is out of sequence or begins a
+        transaction, and one whose offsets are not those of its records. So does every batch of a log whose tail is
+        in memory or whose offsets are positions, and one that is older than retention keeps, which is warned of.
         """
         cdef Py_ssize_t count = len(batches), done = 0, plain, taken, n
-        cdef list results = []
+        cdef list results = [], others = [None] * count
         cdef bytes batch
         cdef Run *runs = <Run *>malloc(<size_t>max(count, 1) * sizeof(Run))
         if runs == NULL:
@@ -657,8 +664,10 @@ cdef class PartitionLog:
                 batch = batches[n]
                 if not self._describe(<const uint8_t *>PyBytes_AS_STRING(batch), PyBytes_GET_SIZE(batch), now,
                                       &runs[n]):
-                    runs[n].size = -1
-                    runs[n].cuts = 0
+                    # Admitted as it is written, or the error that says what is wrong with it.
+                    others[n] = other = writer.admitted(batch, now)
+                    if isinstance(other, LogstoreError) or not self._describe_admitted(other.data, now, &runs[n]):
+                        runs[n].size = -1
             while done < count:
                 plain = done
                 while plain < count and runs[plain].size >= 0:
@@ -667,7 +676,7 @@ cdef class PartitionLog:
                 for n in range(done, done + taken):
                     cuts.append(runs[n].cuts)
                 if not taken:
-                    result, before = writer.attempt(batches[done], now)
+                    result, before = writer.attempt(batches[done], others[done], now)
                     results.append(result)
                     cuts.append(before)
                     taken = 1
@@ -772,15 +781,29 @@ cdef class PartitionLog:
         if (not self._keeps_times or size > self._message_bytes or check_batch(p, p + size, &header) != OK
                 or header.size != size or not self._admits(p, &header, now)):
             return False
-        run.data, run.size, run.in_place, run.encoder = <uint8_t *>p, size, False, NULL
-        run.cuts = 0
+        self._describe_header(p, &header, run)
+        return True
+
+    cdef void _describe_header(self, const uint8_t *p, const BatchHeader *header, Run *run) noexcept:
+        run.data, run.size, run.in_place, run.encoder = <uint8_t *>p, header.size, False, NULL
+        run.cuts, run.answer_ms = 0, -1
         run.record_count, run.batch_count = header.record_count, 1
         run.newest = header.max_timestamp
         run.producer_id, run.producer_epoch = header.producer_id, header.producer_epoch
         run.base_sequence = header.base_sequence
         run.last_sequence = (<int64_t>header.base_sequence + header.record_count - 1) & INT32_MAX
         run.transactional = (header.attributes & TRANSACTIONAL_FLAG) != 0
-        return True
+
+    cdef bint _describe_admitted(self, bytearray data, int64_t now, Run *run) except -1:
+        """Fill ``run`` from a batch that was checked and changed; False if its offsets are not those of its records."""
+        cdef BatchHeader header
+        cdef uint8_t *p = <uint8_t *>PyByteArray_AS_STRING(data)
+        cdef const uint8_t *end = p + PyByteArray_GET_SIZE(data)
+        raise_batch_status(whole_header(p, end, &header), p, end, None, None)
+        self._describe_header(p, &header, run)
+        if not self._keeps_times:
+            run.answer_ms = now
+        return header.record_count == <int64_t>header.last_offset_delta + 1
 
     cdef bint _admits(self, const uint8_t *p, const BatchHeader *header, int64_t now) except -1:
         """Return whether a client's batch keeps every rule as it is; the rules are those of `append.validation`."""
@@ -1118,7 +1141,8 @@ cdef int _add_results(list results, Run *runs, Py_ssize_t count, int64_t first) 
     cdef int64_t end
     for n in range(count):
         end = first + runs[n].record_count
-        results.append(_result(first, end - 1))
+        results.append(_result(first, end - 1) if runs[n].answer_ms < 0 else _made(
+            AppendResult, first, end - 1, runs[n].answer_ms, False))
         first = end
     return 0
 
@@ -1129,7 +1153,7 @@ cdef int _describe_encoded(Encoder encoder, object producer, Run *run) except -1
     run.record_count, run.batch_count = encoder.record_count, encoder.batch_count
     run.newest = encoder.max_timestamp_ms
     run.producer_id = -1
-    run.cuts = 0
+    run.cuts, run.answer_ms = 0, -1
     if producer is not None:
         run.producer_id, run.producer_epoch = producer.producer_id, producer.producer_epoch
         run.base_sequence, run.transactional = producer.base_sequence, producer.transactional

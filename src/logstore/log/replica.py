@@ -255,7 +255,9 @@ class LogReplica(ReaderReplica):
 
         Returns, for each batch, its offsets or the error that `append_batch` would have raised; an error of one
         changes nothing for the others. Batches that fit the active segment take one write, and readers see them
-        at once. With ``ack="synced"`` one sync follows for all of them.
+        at once, also those whose codec or time the log sets. By itself goes a batch that needs a roll, that the log
+        has already, that is out of sequence or begins a transaction. So does each in a log whose tail is in memory,
+        or whose offsets are positions. With ``ack="synced"`` one sync follows for all of them.
 
         Ctrl-C is raised, and the results are lost: some of the batches may be in the log.
 

@@ -297,13 +297,21 @@ def test_an_interrupt_in_a_turn_leaves_whole_batches(tmp_path, monkeypatch):
     with open_log(tmp_path) as log:
         log.append([b"first"])
         wrong = one_batch([b"wrong"])[:-1]
-        # The first two are written together; the damaged one takes the steps in Python, where the interrupt comes.
+        # The damaged one takes the steps in Python, before anything is written.
         monkeypatch.setattr(appends, "admit", struck)
         with pytest.raises(StruckError):
-            log.replica.append_turn([one_batch([b"a"]), one_batch([b"b"]), wrong, one_batch([b"c"])])
+            log.replica.append_turn([one_batch([b"a"]), wrong])
         monkeypatch.undo()
-        assert values_of(log) == [b"first", b"a", b"b"]
-        assert log.replica.append_turn([one_batch([b"d"])])[0].first_offset == 3
+        assert values_of(log) == [b"first"]
+        repeated = of_producer(7, 0, [b"repeated"])
+        log.replica.append_batch(repeated)
+        # The first two are written together; the repeated one goes by itself, and there the interrupt comes.
+        monkeypatch.setattr(appends, "write_locked", struck)
+        with pytest.raises(StruckError):
+            log.replica.append_turn([one_batch([b"a"]), one_batch([b"b"]), repeated, one_batch([b"c"])])
+        monkeypatch.undo()
+        assert values_of(log) == [b"first", b"repeated", b"a", b"b"]
+        assert log.replica.append_turn([one_batch([b"d"])])[0].first_offset == 4
 
 
 def test_a_file_of_a_turn_is_that_of_its_batches(tmp_path):
@@ -317,3 +325,47 @@ def test_a_file_of_a_turn_is_that_of_its_batches(tmp_path):
             log.append([(None, b"%d" % n, NOW_MS)])
         (run,) = log_files(log).values()
     assert turn.read_bytes() == run.read_bytes()
+
+
+CHANGED = {
+    "compressed anew": {"compression_type": "lz4"},
+    "uncompressed": {"compression_type": "uncompressed"},
+    "with the log's time": {"message_timestamp_type": "LogAppendTime"},
+}
+
+
+@pytest.mark.parametrize("config", CHANGED.values(), ids=CHANGED)
+def test_batches_that_are_changed_take_one_write(tmp_path, config):
+    files, clock = FaultyFiles(), ManualClock(NOW_MS)
+    with open_log(tmp_path, files=files, clock=clock, **config) as log:
+        log.append([b"first"])
+        log.replica.append_turn([of_producer(7, 0, [b"a"])])  # the producer is known from here on
+        wrong = bytearray(one_batch([b"wrong"]))
+        wrong[-1] ^= 1
+        given = [
+            one_batch([b"y" * 100], codec=n % 2) if n % 2 else of_producer(7, 1 + n // 2, [b"x"]) for n in range(20)
+        ]
+        clock.advance(5)
+        before = files.counts()
+        results = log.replica.append_turn([*given[:10], bytes(wrong), *given[10:]])
+        after = files.counts()
+        assert isinstance(results.pop(10), CorruptRecordError)
+        has_time = "message_timestamp_type" in config
+        assert results == [AppendResult(n, n, NOW_MS + 5 if has_time else -1) for n in range(2, 22)]
+        # Twice one for the batches and one for readers in other processes: the error is between them.
+        assert after["pwrite"] - before["pwrite"] <= 4
+        assert values_of(log) == [b"first", b"a", *[b"x", b"y" * 100] * 10]
+
+
+def test_planted_a_write_for_each_changed_batch_is_found(tmp_path, monkeypatch):
+    attempt, later = appends.LogWriter.attempt, CorruptRecordError("admitted at its own write only")
+
+    def attempted(self, batch, admitted, now):
+        return attempt(self, batch, None if admitted is later else admitted, now)
+
+    admitted = appends.LogWriter.admitted
+    asked = iter([later] * 20)
+    monkeypatch.setattr(appends.LogWriter, "attempt", attempted)
+    monkeypatch.setattr(appends.LogWriter, "admitted", lambda *given: next(asked, None) or admitted(*given))
+    with pytest.raises(AssertionError):
+        test_batches_that_are_changed_take_one_write(tmp_path, CHANGED["compressed anew"])

@@ -277,13 +277,26 @@ class LogWriter:
                 return error
         return result
 
-    def attempt(self, batch: bytes, now: int) -> tuple[AppendResult | LogstoreError, int]:
+    def admitted(self, batch: bytes, now: int) -> Admitted | LogstoreError:
+        """Return one batch of a client as it is written, or the error that says what is wrong with it."""
+        try:
+            return admit(batch, self.config, _CLIENT, now)
+        except LogstoreError as error:
+            return error
+
+    def attempt(
+        self, batch: bytes, admitted: Admitted | LogstoreError | None, now: int
+    ) -> tuple[AppendResult | LogstoreError, int]:
         """Append one batch of a client, not yet acknowledged as synced; return its result or its error.
 
-        The number is that of the log's cuts before it: see `acknowledge`.
+        ``admitted`` is what `admitted` has returned for it; None: it was not asked. The number is that of the log's
+        cuts before the batch: see `acknowledge`.
         """
+        whole = self.admitted(batch, now) if admitted is None else admitted
+        if isinstance(whole, LogstoreError):
+            return whole, self.state.marks.cuts
         try:
-            result, cuts = self._write_admitted(admit(batch, self.config, _CLIENT, now), _CLIENT, now)
+            result, cuts = self._write_admitted(whole, _CLIENT, now)
             self.acknowledge(result)
         except LogstoreError as error:
             return error, self.state.marks.cuts
