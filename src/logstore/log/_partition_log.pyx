@@ -715,7 +715,7 @@ cdef class PartitionLog:
         finally:
             self.lock.release()
         if self.has_work:
-            writer.follow_up()
+            writer.leave_follow_up()
         for n in range(taken):
             offers[n].first = first
             first += runs[n].record_count

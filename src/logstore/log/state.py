@@ -595,6 +595,11 @@ class State(PartitionLog):
             self.rolls_have_work = False
             shielded(self.rolls.ask)
 
+    def leave_follow_up(self) -> None:
+        """Have the background do what `follow_up` does: for a caller that must wait for no file."""
+        self.has_work = self.rolls_have_work = False
+        shielded(self.rolls.ask)
+
     def _written_producers_locked(self, offset: int) -> Producers:
         """Return the producer state at an offset, replayed from the segments, without the memory tail."""
         point = self.recovery.point._replace(generation=self.segments.generation)

@@ -10,10 +10,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from logstore import Log
 from logstore.errors import StorageFailedError
+from logstore.log.formats.leader_epochs import Epochs
+from logstore.log.rolling import worker
+from logstore.log.state import State
 from logstore.records import AppendResult
 from logstore.testing import FaultyFiles, ManualClock
+from tests.crash.planted import must_break
 from tests.kit.inside import state_of
+from tests.kit.rolling import HeldTasks
+from tests.kit.waiting import wait_for
 from tests.log.append.failing_calls import check_kept, each_call_fails
 from tests.log.append.test_append_batch import contents, outcome
 from tests.log.append.test_append_turn import TURN_CONFIGS, of_producer, turns
@@ -126,3 +133,62 @@ def test_each_call_of_an_offer_fails_once(error):
 
     for log, files, results in each_call_fails(error, lambda log: log.append([b"first"]), offered):
         check_kept(log, files, results)
+
+
+class _Threads:
+    """Names the thread of each change of a file of leader epochs."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.found: list[str] = []
+        save = Epochs.save
+
+        def saved(table: Epochs, *given: object, **options: object) -> None:
+            self.found.append(threading.current_thread().name)
+            save(table, *given, **options)
+
+        monkeypatch.setattr(Epochs, "save", saved)
+
+
+def epochs_of_another_thread(log: Log) -> None:
+    """Leave unsaved epochs behind: another thread has appended, and has not come to save them."""
+    state = state_of(log)
+    state.epochs.is_saved = False
+    state.ask_follow_up()
+
+
+def the_loop_saves_no_epochs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = _Threads(monkeypatch)
+    monkeypatch.setattr(worker, "worker_of", lambda files: worker.THREADS)
+    with open_log(path) as log:
+        log.append([b"first"])
+        threads.found.clear()
+        epochs_of_another_thread(log)
+        assert len(log.replica.offers().offer([one_batch([b"x"])])) == 1
+        wait_for(lambda: state_of(log).epochs.is_saved, 60)
+        assert threads.found == ["logstore-rolls"], "a file was written in the thread of the loop"
+        assert not state_of(log).has_work
+
+
+def test_leader_epochs_are_saved_by_another_thread(tmp_path, monkeypatch):
+    the_loop_saves_no_epochs(tmp_path, monkeypatch)
+
+
+def test_planted_epochs_saved_in_the_loop_are_found(tmp_path, monkeypatch):
+    monkeypatch.setattr(State, "leave_follow_up", State.follow_up)
+    must_break("in the thread of the loop", lambda: the_loop_saves_no_epochs(tmp_path, monkeypatch))
+
+
+def test_epochs_left_to_the_background_are_not_written_into_a_log_that_was_opened_again(tmp_path, monkeypatch):
+    tasks = HeldTasks()
+    monkeypatch.setattr(worker, "worker_of", lambda files: tasks)
+    with open_log(tmp_path) as log:
+        log.append([b"first"])
+        epochs_of_another_thread(log)
+        log.replica.offers().offer([one_batch([b"x"])])
+    with open_log(tmp_path) as log:
+        log.replica.begin_epoch(9)
+        threads = _Threads(monkeypatch)
+        tasks.run()
+        assert threads.found == []
+    with open_log(tmp_path) as log:
+        assert log.replica.leader_epoch == 9

@@ -63,6 +63,7 @@ class LogWriter:
         self.settle_locked = partial(settle_locked, state)
         self.is_ready_locked, self.must_wait_locked = state.is_ready_locked, state.must_wait_locked
         self.make_ready, self.follow_up = state.make_ready, state.follow_up
+        self.leave_follow_up = state.leave_follow_up
         self._special_encoders: list[Encoder] = []
         self.configure(state.config)
 

@@ -267,7 +267,7 @@ class Rolls:
     # -- without it
 
     def ask(self) -> None:
-        """Have the worker prepare the next segment and finish rolls. Called after an append, without any lock."""
+        """Have the worker prepare the next segment, finish rolls and save epochs. Called without any lock."""
         if not self._is_asked:
             self._is_asked = True
             self._worker.submit(self._work)
@@ -282,6 +282,8 @@ class Rolls:
         state.save_aborted()
         with held(state.segments_mutex):
             if self._is_open():
+                if not state.durability.epochs.is_saved:
+                    state.durability.save_epochs()
                 self._complete_all()
                 if state.segments.active.size >= state.config.segment_bytes // 2:
                     self._prepare()
