@@ -112,7 +112,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "logstore.client.backend": (
         "backend",
-        "batch_writer fetcher group_offsets source",
+        "batch_appends batch_writer fetcher group_offsets source",
         "facts findings members membership partitions ranges",
     ),
     "logstore.client.scan": (
@@ -446,6 +446,10 @@ REACH: dict[str, set[str]] = {
 #: The outermost: of the package, only the command line imports them.
 OUTERMOST = {"aio", "broker", "cli", "spark", "testing"}
 
+#: Folder -> what others may import of it: of a cluster its back end, its topics, and what is wrong with it.
+#: Requests (`remote/client`) are its own affair.
+FACES = {"remote": {"backend", "diagnosis", "topics"}}
+
 #: typing_extensions stands for the stubs, which no program imports.
 _NUMBERS_AND_CODECS = {"numpy", "lz4", "zstandard", "cramjam", "typing_extensions"}
 
@@ -636,6 +640,8 @@ def problem_of(module: str, target: str, packages: Iterable[str], rules: Rules) 
         is_outer = other in OUTERMOST and one not in ("__main__", "cli") and (one, other) != ("testing", "aio")
         if is_outer or other not in rules.reach.get(one, {other}):
             return refused
+        if other in FACES and not FACES[other] & set(imported[common + 1 :][:1]):
+            return f"{one} may import only {', '.join(sorted(FACES[other]))} of {other} ({target})"
     high, low = rules.level_of(folder, one), rules.level_of(folder, other)
     return None if high is None or low is None or low < high else refused
 
@@ -873,6 +879,8 @@ PLANTED = [
     ("store/commit/letters.py", "from logstore.store.commit.ingest import x", "letters may not import ingest"),
     ("remote/client.py", "from logstore.log import files", "remote may not import log"),
     ("spark/source.py", "from logstore.log import files", "spark may not import log"),
+    ("spark/source.py", "from logstore.remote import client", "only backend, diagnosis, topics of remote"),
+    ("spark/source.py", "import logstore.remote", "only backend, diagnosis, topics of remote"),
     ("aio.py", "from logstore.columns import tables", "aio may not import columns"),
     ("surprise.py", "", "surprise is in no row of logstore"),
     ("log/surprise.py", "", "surprise is in no row of logstore.log"),

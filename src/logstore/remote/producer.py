@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 
 from logstore.accumulator.lifecycle import Gathering
 from logstore.batch._encode import Encoder
+from logstore.client.backend.batch_appends import BatchAppends, Delivery
 from logstore.errors import ClientClosedError, LogstoreError
 from logstore.io._interrupts import Condition, held
 from logstore.protocol._batches import sequenced
 from logstore.records import TopicPartition
 from logstore.remote.client import Client
-from logstore.remote.produce.batches import Delivery, HandedBatch, SendQueue
+from logstore.remote.produce.batches import HandedBatch, SendQueue
 from logstore.remote.produce.sending import ProduceSettings, Sending
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ __all__ = ["Delivery", "IdempotentProducer"]
 _LOOK_S = 5.0
 
 
-class IdempotentProducer(Gathering):
-    """A producer of finished record batches, over a client's connections.
+class IdempotentProducer(Gathering, BatchAppends):
+    """A producer of finished record batches, over a client's connections: the `BatchAppends` of a cluster.
 
     The client's settings apply. Those of a producer are ``enable.idempotence`` (true by default), ``acks``,
     ``max.in.flight.requests.per.connection``, ``max.request.size``, ``buffer.memory``, ``delivery.timeout.ms`` and
@@ -57,6 +58,7 @@ class IdempotentProducer(Gathering):
 
     def __init__(self, client: Client) -> None:
         config = self._config = client.config
+        self.batch_bytes = config.batch_size
         idempotent = config.enable_idempotence
         settings = ProduceSettings(
             is_idempotent=idempotent,

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from logstore.accumulator._batcher import BatchResult
 from logstore.client.backend.backend import Backend, OneRound
+from logstore.client.backend.batch_appends import BatchAppends, BatchRules
 from logstore.client.backend.batch_writer import BatchWriter
 from logstore.client.backend.facts import TopicFacts
 from logstore.client.backend.fetcher import PartitionFetcher
@@ -19,6 +20,7 @@ from logstore.io._notifier import Notifier
 from logstore.records import Isolation, TimestampOffset, TopicPartition
 from logstore.store.fetcher import LocalFetcher
 from logstore.store.host import StoreHost
+from logstore.topic_names import INTERNAL
 
 #: How often a reader in another process than the writer checks its topics, which nothing tells it of.
 LOOK_AROUND_S = 1.0
@@ -43,7 +45,8 @@ class LocalBackend(Backend):
     def facts(self, topic: str, topic_id: str | None = None) -> TopicFacts:
         self._host.check_open()
         entry = self._host.table.entry_now(topic, topic_id)
-        return TopicFacts(topic, entry.id, entry.partitions, entry.made_with or entry.partitions)
+        added_from = entry.made_with or entry.partitions
+        return TopicFacts(topic, entry.id, entry.partitions, added_from, topic in INTERNAL)
 
     def look_again(self, topics: Iterable[str]) -> None:
         self._host.topics()  # a reader follows the whole catalogue
@@ -89,11 +92,23 @@ class LocalBackend(Backend):
     def batch_writer(self, config: ProducerConfig, failures: list[BatchResult]) -> BatchWriter:
         from logstore.store.batch_writer import LocalBatchWriter  # here: readers seldom need it
 
+        self._check_writable("send")
+        return LocalBatchWriter(self._host, config, failures)
+
+    def batch_rules(self, topics: Iterable[str]) -> dict[str, BatchRules]:
+        return {topic: BatchRules.of(self._host.topic_config(topic)) for topic in topics}
+
+    def batch_appends(self) -> BatchAppends:
+        from logstore.store.batch_writer import LocalBatchAppends  # here: as above
+
+        self._check_writable("append")
+        return LocalBatchAppends(self._host)
+
+    def _check_writable(self, what: str) -> None:
         if self._host.read_only:
             raise ReadOnlyError(
-                "the store is open read-only; open it without read_only=True to send", path=self._host.path
+                f"the store is open read-only; open it without read_only=True to {what}", path=self._host.path
             )
-        return LocalBatchWriter(self._host, config, failures)
 
     def attach(self, member: WriterMember) -> None:
         self._host.attach(member)

@@ -1,6 +1,7 @@
 """BatchWriter over the logs of a store: a batch is written by the thread that filled it, or that flushes.
 
-It returns the batchers of `accumulator` as they are, so no call stands between a producer and a log.
+It returns the batchers of `accumulator` as they are, so no call stands between a producer and a log. Finished
+batches (`LocalBatchAppends`) are written by the thread that hands them over.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ from logstore.accumulator.acknowledging import Acknowledging
 from logstore.accumulator.partition_batcher import PartitionBatcher
 from logstore.accumulator.replicated_batcher import ReplicatedBatcher
 from logstore.accumulator.syncing import AppendableLog, Syncing
+from logstore.batch._encode import Encoder
+from logstore.client.backend.batch_appends import BatchAppends, Delivery
 from logstore.client.backend.batch_writer import BatchWriter, WritableTopic
 from logstore.config.client import ProducerConfig
+from logstore.errors import LogstoreError, StoreClosedError
 from logstore.records import Ack, TopicPartition, acks_of
 from logstore.store.host import StoreHost
 
@@ -99,3 +103,54 @@ def _ack_of(config: ProducerConfig) -> Ack | None:
     if config.default_ack is not None:
         return config.default_ack
     return None if config.acks == "all" else Ack.WRITTEN
+
+
+class LocalBatchAppends(BatchAppends):
+    """Appends of finished batches to the logs of a store: each is written when it is handed over."""
+
+    #: Large enough for every codec and reader.
+    batch_bytes = 512 << 10
+
+    def __init__(self, host: StoreHost) -> None:
+        self._host = host
+        self._error: LogstoreError | None = None
+        self._closed = False
+
+    def submit(self, tp: TopicPartition, batches: Encoder) -> Delivery:
+        self._check()
+        batches.finish()
+        delivery = Delivery(tp, batches.record_count, 0)
+        if batches.record_count:
+            try:
+                log = self._host.topic(tp.topic)._log_to_write(tp.partition)
+                result = log._append_encoded(batches)
+            except LogstoreError as error:
+                delivery.error = error
+                self._error = self._error or error
+            else:
+                delivery.first_offset, delivery.last_offset = result.first_offset, result.last_offset
+                delivery.append_time_ms = result.timestamp_ms
+        return delivery
+
+    def flush(self) -> None:
+        self._check()
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def _check(self) -> None:
+        self._host.check_open()
+        if self._closed:
+            raise StoreClosedError(
+                "the batches come after close(); call batch_appends() again", path=self._host.path
+            )
+
+    def close(self) -> None:
+        if not self._closed:
+            try:
+                self.flush()
+            finally:
+                self.abandon()
+
+    def abandon(self) -> None:
+        self._closed = True

@@ -75,3 +75,7 @@ class TestReaderBesideAWriter(BackendConformance):
     def test_a_producer_is_refused(self) -> None:
         with self.under_test() as scene, pytest.raises(ReadOnlyError, match="open read-only"):
             Producer(scene.backend)
+
+    def test_finished_batches_are_refused(self) -> None:
+        with self.under_test() as scene, pytest.raises(ReadOnlyError, match=r"open read-only.*to append"):
+            scene.backend.batch_appends()

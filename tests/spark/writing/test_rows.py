@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from logstore.batch._batch import Batches, BatchView
 from logstore.batch._encode import Encoder
 from logstore.batch._key_hash import partition_of
+from logstore.client.backend.batch_appends import BatchRules
 from logstore.config.log import LogConfig
 from logstore.errors import (
     InvalidRecordError,
@@ -60,7 +61,7 @@ class Sink:
 
 
 def target(name: str = "t", partitions: int = 4, codec: Codec | None = None, **config: Any) -> TargetTopic:
-    return TargetTopic.of(name, f"id-{name}", partitions, LogConfig(**config), codec)
+    return TargetTopic.of(name, f"id-{name}", partitions, BatchRules.of(LogConfig(**config)), codec)
 
 
 def batch_of(**columns: Any) -> pa.RecordBatch:

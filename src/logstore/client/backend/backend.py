@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
 from logstore.accumulator._batcher import BatchResult
+from logstore.client.backend.batch_appends import BatchAppends, BatchRules
 from logstore.client.backend.batch_writer import BatchWriter
 from logstore.client.backend.facts import TopicFacts
 from logstore.client.backend.fetcher import PartitionFetcher
@@ -175,6 +176,24 @@ class Backend(ABC):
         """Return a writer for one producer. ``failures`` gets the results of batches that fail unnoticed.
 
         A batch is answered once it is as durable as its acks say; see `BatchWriter`.
+
+        Raises:
+            ReadOnlyError: nothing can be written through this back end.
+        """
+
+    @abstractmethod
+    def batch_rules(self, topics: Iterable[str]) -> dict[str, BatchRules]:
+        """Return what batches of topics have to keep to, for `batch_appends`, as far as it is known.
+
+        The log, or the broker, that writes a batch in the end checks it too.
+
+        Raises:
+            UnknownTopicError: there is no topic of one of the names.
+        """
+
+    @abstractmethod
+    def batch_appends(self) -> BatchAppends:
+        """Return what appends batches that its caller has encoded. Close it before the back end.
 
         Raises:
             ReadOnlyError: nothing can be written through this back end.

@@ -22,6 +22,7 @@ class TopicFacts(NamedTuple):
     id: str
     partitions: int
     added_from: int
+    is_internal: bool = False  #: kept by the back end for itself
 
 
 class PartitionDescription(NamedTuple):

@@ -7,10 +7,12 @@ import dataclasses
 import logging
 import warnings
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Self
 
 from logstore.accumulator._batcher import BatchResult
 from logstore.client.backend.backend import Backend, OneRound
+from logstore.client.backend.batch_appends import BatchAppends, BatchRules
 from logstore.client.backend.batch_writer import BatchWriter
 from logstore.client.backend.facts import TopicFacts
 from logstore.client.backend.fetcher import PartitionFetcher
@@ -20,7 +22,9 @@ from logstore.client.backend.membership import GroupMembership
 from logstore.client.backend.partitions import Partition
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config.client import ConsumerConfig, ProducerConfig
+from logstore.config.log import LogConfig
 from logstore.config.remote import ClusterConsumerConfig, RemoteProducerConfig, WireConfig
+from logstore.config.schema import Setting
 from logstore.errors import LogstoreError, UnknownPartitionError, UnknownTopicError
 from logstore.io._files import fork_generation
 from logstore.io._interrupts import shielded
@@ -34,7 +38,9 @@ from logstore.remote.backend.partition import RemotePartition, epoch_ends, first
 from logstore.remote.backoff import pause_s
 from logstore.remote.client import EARLIEST, LATEST, Client
 from logstore.remote.metadata.known import KnownTopic
-from logstore.remote.topic_settings import TopicSettings
+from logstore.remote.producer import IdempotentProducer
+from logstore.remote.sasl.tokens import OAuthToken
+from logstore.remote.topic_settings import ANY_TIME, TopicSettings
 
 _logger = logging.getLogger(__name__)
 
@@ -47,6 +53,9 @@ _FETCHES = (
     "isolation_level",
     "client_rack",
 )
+
+#: The settings of at most this many topics are asked for at once; with more, only the brokers check the records.
+_DESCRIBED = 20
 
 #: Every back end that has made a producer. No WeakSet: iterating one fails if another thread adds to it.
 _WITH_PRODUCERS: weakref.WeakKeyDictionary[RemoteBackend, None] = weakref.WeakKeyDictionary()
@@ -85,6 +94,24 @@ class RemoteBackend(Backend):
         self._readers = ReaderMembers()
         self._writers = WriterMembers()
 
+    @classmethod
+    def open(
+        cls,
+        bootstrap: str,
+        settings: Mapping[str, Setting] | None = None,
+        *,
+        is_patient: bool = False,
+        oauth_token: Callable[[], OAuthToken] | None = None,
+    ) -> Self:
+        """Return the topics of the cluster behind some bootstrap servers; arguments as of `Client`.
+
+        It connects at the first call.
+
+        Raises:
+            UnknownSettingError, InvalidSettingError, MissingLibraryError: as `Client`.
+        """
+        return cls(Client(bootstrap, settings, is_patient=is_patient, oauth_token=oauth_token))
+
     # -- topics
 
     def _check(self) -> None:
@@ -98,7 +125,7 @@ class RemoteBackend(Backend):
         found = self._client.topic(topic, fresh=False)
         self._check_id(found, topic_id)
         added_from = self._first_seen.setdefault(found.id or topic, len(found.partitions))
-        return TopicFacts(topic, found.id, len(found.partitions), added_from)
+        return TopicFacts(topic, found.id, len(found.partitions), added_from, found.is_internal)
 
     def look_again(self, topics: Iterable[str]) -> None:
         for topic in topics:
@@ -206,6 +233,21 @@ class RemoteBackend(Backend):
             topics_known=self.topics_known,
             settings=self.settings,
         )
+
+    def batch_rules(self, topics: Iterable[str]) -> dict[str, BatchRules]:
+        ids = {topic: self.facts(topic).id for topic in topics}
+        limit = ("max.request.size", self._client.config.max_request_size)
+        rules = {}
+        for topic, topic_id in ids.items():
+            is_asked = len(ids) <= _DESCRIBED
+            config = self.settings.for_writing(topic, topic_id) if is_asked else LogConfig.of(ANY_TIME)
+            own = BatchRules.of(config)
+            rules[topic] = own._replace(limits=(*own.limits, limit))
+        return rules
+
+    def batch_appends(self) -> BatchAppends:
+        self._check()
+        return IdempotentProducer(self._client)
 
     def attach(self, member: WriterMember) -> None:
         self._check()

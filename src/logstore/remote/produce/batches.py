@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from logstore.client.backend.batch_appends import Delivery
 from logstore.errors import LogstoreError
 from logstore.records import TopicPartition
 
@@ -31,28 +32,6 @@ class DeliveredPart(NamedTuple):
     first_offset: int  #: -1 with an error
     append_time_ms: int
     error: LogstoreError | None
-
-
-@dataclass(slots=True, eq=False)
-class Delivery:
-    """Delivery result of the batches of one `IdempotentProducer.submit`.
-
-    ``first_offset`` and ``last_offset`` are valid once ``is_done`` is true and ``error`` is None. They are -1 if
-    the broker detects a repeated batch whose offsets it no longer knows.
-    """
-
-    topic_partition: TopicPartition
-    record_count: int
-    waiting: int  #: batches that are not acknowledged
-    first_offset: int = -1
-    last_offset: int = -1
-    append_time_ms: int = -1  #: of the last batch, in a topic with log-append time
-    error: LogstoreError | None = None
-
-    @property
-    def is_done(self) -> bool:
-        """True once every batch is acknowledged, or one has failed."""
-        return self.waiting == 0 or self.error is not None
 
 
 @dataclass(slots=True, eq=False)

@@ -1,7 +1,7 @@
 """Appends to a cluster that wait for their acknowledgement: finished batches, without gathering.
 
-One idempotent producer sends them all, over connections of its own. So a lost answer writes nothing twice, and the
-batches of one call to several partitions are in flight together.
+One `BatchAppends` of the back end sends them all, over connections of its own. So a lost answer writes nothing
+twice, and the batches of one call to several partitions are in flight together.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ import threading
 from collections.abc import Mapping
 
 from logstore.batch._encode import Encoder
+from logstore.client.backend.backend import Backend
+from logstore.client.backend.batch_appends import BatchAppends, Delivery
 from logstore.errors import LogstoreError, PartialAppendError
 from logstore.records import AppendResult, TopicPartition
-from logstore.remote.client import Client
-from logstore.remote.producer import Delivery, IdempotentProducer
 
 
 class Appends:
     """Sends batches and waits for the brokers. Any thread may call; calls take turns.
 
-    Owns: the producer, which is opened by the first append.
+    Owns: the `BatchAppends`, which the first append opens.
     """
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
         self._lock = threading.Lock()
-        self._producer: IdempotentProducer | None = None
+        self._producer: BatchAppends | None = None
 
     def append(self, batches: Mapping[TopicPartition, Encoder]) -> dict[TopicPartition, AppendResult]:
         """Send batches, and return their offsets once the brokers have acknowledged them, by the client's acks.
@@ -37,7 +37,7 @@ class Appends:
         """
         with self._lock:
             if self._producer is None:
-                self._producer = IdempotentProducer(self._client)
+                self._producer = self._backend.batch_appends()
             producer = self._producer
             sent: dict[TopicPartition, Delivery] = {}
             try:

@@ -45,7 +45,7 @@ class RemoteStore(AnyStore):
     def __init__(self, client: Client) -> None:
         self._client = client
         self._backend: RemoteBackend = RemoteBackend(client, clock=SYSTEM_CLOCK)
-        self._appends = Appends(client)
+        self._appends = Appends(self._backend)
         self._settings = self._backend.settings
 
     # -- topics

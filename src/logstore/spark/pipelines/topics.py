@@ -5,15 +5,14 @@ Only this module knows which options of ``format("logstore")`` a pipeline uses. 
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from logstore.client.backend.ranges import RangeBackend
 from logstore.config.schema import Setting
 from logstore.config.text import read_settings
-from logstore.errors import DirectoryLockedError, InvalidSettingError, TopicExistsError, UnknownTopicError
-from logstore.remote.client import Client, NewTopic
+from logstore.errors import DirectoryLockedError, InvalidSettingError, UnknownTopicError
+from logstore.remote.topics.store import connect
 from logstore.spark.pipelines.parameters import Parameters
 from logstore.spark.reading.fetches import backend_of
 from logstore.spark.reading.options import ReadOptions
@@ -71,12 +70,10 @@ def ensure_topics(
     """
     count = parameters.partitions if partitions is None else partitions
     if parameters.bootstrap:
-        configs = {key: str(value) for key, value in (settings or {}).items()}
-        with Client(parameters.bootstrap, connection(parameters)) as client:
+        with connect(parameters.bootstrap, connection(parameters)) as cluster:
             for name in names:
                 # One at a time: of several topics that cannot be created, a request reports only one.
-                with contextlib.suppress(TopicExistsError):
-                    client.create_topics([NewTopic(name, count, settings=configs)])
+                cluster.create_topic(name, count, settings, if_not_exists=True)
         return
     try:
         with open_briefly(parameters.path, create=True) as store:

@@ -1,12 +1,13 @@
 """Sink of ``format("logstore")`` for a broker over Kafka's protocol: at least once, as Spark's own Kafka sink.
 
-Each task sends its rows with its own idempotent producer, and ends when all in-sync replicas have them. So a lost
-response duplicates nothing. But sent rows stay in the topic: if Spark runs a task or a batch again, they are
-written twice. The commit has nothing left to do. A writer belongs to one process.
+Each task appends its rows through a back end of its own (`logstore.client.backend`), and ends when all in-sync
+replicas have them. So a lost response duplicates nothing. But sent rows stay in the topic: if Spark runs a task or
+a batch again, they are written twice. The commit has nothing left to do. A writer belongs to one process.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -14,12 +15,10 @@ from typing import TYPE_CHECKING
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
-from logstore.config.log import LogConfig
+from logstore.client.backend.backend import Backend
 from logstore.errors import UnknownTopicError
 from logstore.records import TopicPartition
-from logstore.remote.client import Client
-from logstore.remote.producer import IdempotentProducer
-from logstore.remote.topic_settings import ANY_TIME, writing_config
+from logstore.remote.backend.backend import RemoteBackend
 from logstore.spark.writing.options import WriteOptions
 from logstore.spark.writing.rows import Rows, TargetTopic, unknown_topics
 
@@ -29,9 +28,6 @@ if TYPE_CHECKING:
     from logstore.batch._encode import Encoder
 
 _logger = logging.getLogger(__name__)
-
-#: The sink fetches the settings of at most this many topics; with more, only the broker checks the records.
-_DESCRIBED = 20
 
 
 class SentRows(WriterCommitMessage):
@@ -52,24 +48,25 @@ class BrokerSink:
         assert options.bootstrap is not None
         self.options = options
         self.bootstrap = options.bootstrap
-        with self.client() as client:
-            self.targets = targets_of(client, options)
+        with contextlib.closing(self.backend()) as backend:
+            self.targets = targets_of(backend, options)
 
-    def client(self) -> Client:
+    def backend(self) -> Backend:
+        """Return the cluster's topics, over connections of their own."""
         settings = dict(self.options.kafka)
         if "max.block.ms" in settings:
             # max.block.ms is how long a Kafka producer waits for metadata.
             settings["default.api.timeout.ms"] = settings["max.block.ms"]
-        return Client(self.bootstrap, settings, is_patient=True)
+        return RemoteBackend.open(self.bootstrap, settings, is_patient=True)
 
     def write(self, batches: Iterable[pa.RecordBatch], _job: str | None) -> SentRows:
         """Send rows; on return the broker has acknowledged them all."""
         row_count = 0
         context = TaskContext.get()
-        with self.client() as client, IdempotentProducer(client) as producer:
+        with contextlib.closing(self.backend()) as backend, backend.batch_appends() as appends:
 
             def outlet(target: TargetTopic, partition: int, encoder: Encoder) -> None:
-                producer.submit(TopicPartition(target.name, partition), encoder)
+                appends.submit(TopicPartition(target.name, partition), encoder)
 
             rows = Rows(
                 self.targets,
@@ -78,13 +75,13 @@ class BrokerSink:
                 keyless=self.options.keyless,
                 seed=0 if context is None else context.partitionId() + context.taskAttemptId(),
                 # A broker takes 1.5 times as many bytes a second in batches of 125 kB as of 1 MB.
-                flush_bytes=client.config.batch_size,
+                flush_bytes=appends.batch_bytes,
             )
             for batch in batches:
                 rows.add(batch)
                 row_count += batch.num_rows
             rows.finish()
-            producer.flush()
+            appends.flush()
         return SentRows(row_count)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -94,19 +91,17 @@ class BrokerSink:
         """Do nothing: rows that tasks have sent stay."""
 
 
-def targets_of(client: Client, options: WriteOptions) -> Mapping[str, TargetTopic]:
+def targets_of(backend: Backend, options: WriteOptions) -> Mapping[str, TargetTopic]:
     """Return the topics that rows may be written to: the one that the option names, or all."""
-    try:
-        topics = client.metadata([options.topic] if options.topic is not None else None).topics
-    except UnknownTopicError:
-        topics = {}
-    there = {name: each for name, each in topics.items() if not each.is_internal}
-    if options.topic is not None and options.topic not in there:
+    names = backend.topics() if options.topic is None else [options.topic]
+    there = {}
+    for name in names:
+        with contextlib.suppress(UnknownTopicError):  # or deleted since it was listed
+            there[name] = backend.facts(name)
+    if options.topic is not None and (options.topic not in there or there[options.topic].is_internal):
         raise UnknownTopicError(unknown_topics([options.topic], [], where="at the broker"))
-    most = ("max.request.size", client.config.max_request_size)
-    found = {}
-    for name, each in there.items():
-        config = writing_config(client, name) if len(there) <= _DESCRIBED else LogConfig.of(ANY_TIME)
-        target = TargetTopic.of(name, each.id, len(each.partitions), config, options.codec)
-        found[name] = target._replace(limits=(*target.limits, most))
-    return found
+    rules = backend.batch_rules(there)
+    return {
+        name: TargetTopic.of(each.name, each.id, each.partitions, rules[name], options.codec)
+        for name, each in there.items()
+    }

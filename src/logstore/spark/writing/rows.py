@@ -14,6 +14,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from logstore.batch._encode import Encoder
+from logstore.client.backend.batch_appends import BatchRules
 from logstore.columns._partition_rows import RowPartitioner
 from logstore.config.log import LogConfig, check_timestamps
 from logstore.errors import (
@@ -52,11 +53,12 @@ class TargetTopic(NamedTuple):
 
     @classmethod
     def of(
-        cls, name: str, topic_id: str, partition_count: int, config: LogConfig, codec: Codec | None
+        cls, name: str, topic_id: str, partition_count: int, rules: BatchRules, codec: Codec | None
     ) -> TargetTopic:
-        """Make a target from the topic's settings; its own codec, if set, overrides the writer's ``codec``."""
+        """Make a target from the topic's rules; its own codec, if set, overrides the writer's ``codec``."""
+        config = rules.config
         chosen = config.codec if config.codec is not None else (codec or Codec.NONE)
-        return cls(name, topic_id, partition_count, config, chosen, config.batch_limits)
+        return cls(name, topic_id, partition_count, config, chosen, rules.limits)
 
     @property
     def append_time(self) -> bool:

@@ -25,6 +25,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
+from logstore.client.backend.batch_appends import BatchRules
 from logstore.errors import NotALogError, SparkOptionError, UnknownTopicError
 from logstore.spark.pickling import PickledByName
 from logstore.spark.reading.partition import short_errors
@@ -202,9 +203,10 @@ def targets_of(options: WriteOptions) -> Mapping[str, TargetTopic]:
             if options.topic not in names:
                 raise UnknownTopicError(unknown_topics([options.topic], names), path=options.path)
             names = [options.topic]
+        topics = [store[name] for name in names]
         return {
-            name: TargetTopic.of(name, store[name].id, len(store[name]), store[name].config, options.codec)
-            for name in names
+            each.name: TargetTopic.of(each.name, each.id, len(each), BatchRules.of(each.config), options.codec)
+            for each in topics
         }
 
 

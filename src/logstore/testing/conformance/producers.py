@@ -18,11 +18,13 @@ from contextlib import AbstractContextManager, contextmanager
 import pytest
 
 from logstore.batch._batch import Record
+from logstore.batch._encode import Encoder
 from logstore.batch._key_hash import partition_of
 from logstore.client.producer import Producer
 from logstore.config.log import Setting
 from logstore.dropped import release_all
 from logstore.errors import (
+    ClientClosedError,
     ConfigError,
     ForkedError,
     InvalidTopicError,
@@ -40,9 +42,12 @@ _PATIENCE_S = 30.0
 
 _ONE = TopicPartition("flights", 0)
 
+#: What a closed object of a store raises, and of a cluster.
+_CLOSED = (StoreClosedError, ClientClosedError)
+
 
 class ProducerConformance:
-    """The suite for `logstore.client.backend.BatchWriter`, through `Producer`."""
+    """The suite for `logstore.client.backend.BatchWriter`, through `Producer`, and for `BatchAppends`."""
 
     @abstractmethod
     def under_test(self) -> AbstractContextManager[BackendUnderTest]:
@@ -57,6 +62,84 @@ class ProducerConformance:
 
     def _producer(self, scene: BackendUnderTest, **settings: Setting) -> Producer:
         return Producer(scene.backend, settings)
+
+    # -- finished batches
+
+    def test_finished_batches_are_appended_in_order_and_answered_with_their_offsets(self) -> None:
+        with self._scene(2) as scene, scene.backend.batch_appends() as appends:
+            assert appends.batch_bytes > 0
+            places = [TopicPartition("flights", number) for number in range(2)]
+            encoder, sent = Encoder().begin(timestamp_ms=1_000), []
+            for round in range(6):
+                encoder.add_all([b"%d.%d" % (round, n) for n in range(round + 1)])
+                # The encoder is taken as it is, and is free at once.
+                sent.append(appends.submit(places[round % 2], encoder))
+                encoder.renew(1_000)
+            nothing = appends.submit(places[0], encoder)
+            appends.flush()
+            assert [each.record_count for each in sent] == [1, 2, 3, 4, 5, 6]
+            assert [(each.first_offset, each.last_offset) for each in sent] == [
+                (0, 0), (0, 1), (1, 3), (2, 5), (4, 8), (6, 11),
+            ]  # fmt: skip
+            assert all(each.is_done and each.error is None for each in [*sent, nothing])
+            assert (nothing.record_count, nothing.first_offset) == (0, -1)
+            for number, place in enumerate(places):
+                wanted = [b"%d.%d" % (round, n) for round in range(number, 6, 2) for n in range(round + 1)]
+                assert [record.value for record in _records(scene, place)] == wanted
+
+    def test_a_refused_batch_fails_one_flush_and_no_other_batch(self) -> None:
+        with self._scene() as scene, scene.backend.batch_appends() as appends:
+            first = appends.submit(_ONE, Encoder().begin(timestamp_ms=1).finish())
+            encoder = Encoder().begin(timestamp_ms=1)
+            encoder.add(b"a")
+            refused = appends.submit(TopicPartition("ships", 0), encoder)
+            after = appends.submit(_ONE, encoder.renew(1).finish())
+            encoder.renew(1).add(b"b")
+            kept = appends.submit(_ONE, encoder)
+            with pytest.raises(UnknownTopicError, match="ships"):
+                appends.flush()
+            assert isinstance(refused.error, UnknownTopicError)
+            assert refused.is_done
+            assert first.is_done
+            assert after.is_done
+            assert (kept.first_offset, kept.error) == (0, None)
+            appends.flush()
+            assert [record.value for record in _records(scene, _ONE)] == [b"b"]
+            encoder.renew(1).add(b"c")
+            appends.submit(TopicPartition("flights", 7), encoder)
+            with pytest.raises(UnknownPartitionError, match="flights"):
+                appends.flush()
+
+    def test_closed_appends_take_no_batch(self) -> None:
+        with self._scene() as scene:
+            for end in ("close", "abandon"):
+                appends = scene.backend.batch_appends()
+                encoder = Encoder().begin(timestamp_ms=1)
+                encoder.add(b"a")
+                appends.submit(_ONE, encoder)
+                appends.flush()
+                for _ in range(2):
+                    getattr(appends, end)()
+                encoder.renew(1).add(b"b")
+                with pytest.raises(_CLOSED):
+                    appends.submit(_ONE, encoder)
+                with pytest.raises(_CLOSED):
+                    appends.flush()
+            assert [record.value for record in _records(scene, _ONE)] == [b"a", b"a"]
+
+    def test_what_batches_keep_to_is_told_by_topic(self) -> None:
+        with self._scene() as scene:
+            scene.create("ships")
+            rules = scene.backend.batch_rules(["flights", "ships"])
+            assert set(rules) == {"flights", "ships"}
+            for config, limits in rules.values():
+                assert dict(limits)["max.message.bytes"] == config.max_message_bytes
+            encoder = Encoder().begin(timestamp_ms=1, limits=rules["flights"].limits)
+            with pytest.raises(RecordTooLargeError):
+                encoder.add(b"x" * (rules["flights"].config.max_message_bytes + 1))
+            assert scene.backend.batch_rules([]) == {}
+            with pytest.raises(UnknownTopicError, match="trains"):
+                scene.backend.batch_rules(["flights", "trains"])
 
     # -- what becomes of a record
 
