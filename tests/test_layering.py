@@ -111,9 +111,10 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "backend partitioners",
     ),
     "logstore.client.backend": (
+        "ranges",
         "backend",
         "batch_appends batch_writer fetcher group_offsets source",
-        "facts findings members membership partitions ranges",
+        "facts findings members membership partitions",
     ),
     "logstore.client.scan": (
         "topic_scan",
@@ -277,8 +278,8 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "calls frames_in opening",
     ),
     "logstore.remote.backend": (
-        "backend",
         "ranges",
+        "backend",
         "batch_writer fetcher membership",
         "fetching",
         "cursors group_offsets member_loop",

@@ -7,13 +7,12 @@ and every answer here follows that. Only `commit` asks the writer for something.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
 
 from logstore.batch._batch import Batches
-from logstore.client.backend.ranges import Range, RangeBackend, RangeTopic
+from logstore.client.backend.ranges import Range, RangeBackend
 from logstore.client.backend.source import Opened
 from logstore.client.scan import spans
-from logstore.errors import LogstoreError, UnknownTopicError
+from logstore.errors import LogstoreError
 from logstore.records import Isolation, TopicPartition
 from logstore.store.store import Store, open_store
 
@@ -31,9 +30,9 @@ class StoreRanges(RangeBackend):
             NotALogError: the directory has no store.
         """
         self._path = path
-        self._isolation = isolation
         self._identity = _identity(path)
         self._store: Store = open_store(path, read_only=True, environ={})
+        super().__init__(self._store._backend, isolation)
 
     def is_current(self, wanted: Range | None = None) -> bool:
         """Return whether the directory is still the one that was opened, not another in its place.
@@ -48,31 +47,6 @@ class StoreRanges(RangeBackend):
         except LogstoreError:
             return True  # the fetch raises it, or skips what is lost
 
-    # -- topics and offsets
-
-    def topics(self) -> dict[str, RangeTopic]:
-        store, found = self._store, {}
-        for name in store.topics():
-            try:
-                found[name] = RangeTopic(name, store[name].id, len(store[name]))
-            except UnknownTopicError:
-                continue  # deleted concurrently
-        return found
-
-    def topic(self, name: str) -> RangeTopic:
-        topic = self._store.topic(name)
-        return RangeTopic(name, topic.id, topic.partition_count)
-
-    def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return {tp: self._log(tp).log_start_offset for tp in partitions}
-
-    def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return {tp: self._log(tp).end_offset(self._isolation) for tp in partitions}
-
-    def offsets_for_time(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        found = {tp: self._log(tp).offset_for_time(time, isolation=self._isolation) for tp, time in times.items()}
-        return {tp: None if at is None else at.offset for tp, at in found.items()}
-
     def epoch_at(self, tp: TopicPartition) -> int:
         log = self._log(tp)
         latest = log.replica.epochs.latest
@@ -83,11 +57,6 @@ class StoreRanges(RangeBackend):
             for batch in log.read(end - 1, max_bytes=1).batches():
                 epoch = max(epoch, batch.leader_epoch)
         return epoch
-
-    def end_of_epoch(self, tp: TopicPartition, epoch: int) -> int | None:
-        log = self._log(tp)
-        found, end = log.replica.epochs.end_offset_for(epoch, log.log_end_offset)
-        return None if found < 0 else end
 
     def _log(self, tp: TopicPartition) -> Opened:
         return self._store[tp.topic][tp.partition]
@@ -121,9 +90,6 @@ class StoreRanges(RangeBackend):
         for batches in scan.chunks():
             return batches
         return Batches(b"", start_offset=range.start, end_offset=range.end, next_offset=range.end)
-
-    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        self._store.commit_offsets(group, offsets)
 
     def close(self) -> None:
         self._store.close()

@@ -1,4 +1,4 @@
-"""Spark's back end over the protocol, as an object: what a planner asks of it, and what a reader gets."""
+"""Planned reads over the protocol, as an object: what a planner asks of it, and what a reader gets."""
 
 from __future__ import annotations
 

@@ -1,21 +1,24 @@
 """Ranges of offsets of a partition, and what reads them in several processes: the contract of planned reads.
 
 `RangeBackend` is what a query over many partitions asks: which topics there are, how far they reach, and the record
-batches of a range. `logstore.store.ranges` implements it over the files of a store that another process may write,
-`logstore.remote.backend.ranges` over Kafka's protocol. A planner in one process fixes ranges, and tasks in others
-read them, each with a back end of its own. It deals in topics, offsets and runs of record batches.
+batches of a range. A planner in one process fixes ranges, and tasks in others read them, each with a back end of
+its own. Topics, offsets and commits are those of a `Backend`. What a range holds is added by
+`logstore.store.ranges` for the files of a store that another process may write, and by
+`logstore.remote.backend.ranges` for Kafka's protocol.
 """
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import ClassVar, NamedTuple
 
 from logstore.batch._batch import Batches
-from logstore.errors import DataLossError
-from logstore.records import TopicPartition
+from logstore.client.backend.backend import Backend
+from logstore.errors import DataLossError, UnknownTopicError
+from logstore.records import Isolation, TopicPartition
 
 
 class Range(NamedTuple):
@@ -68,43 +71,71 @@ class RangeBackend(ABC):
     #: Whether a fetch waits for another machine, so that fetching ahead pays.
     is_remote: ClassVar[bool] = False
 
-    @abstractmethod
+    def __init__(self, backend: Backend, isolation: Isolation) -> None:
+        self._backend = backend
+        self._isolation = isolation
+
+    # -- topics and offsets: those of the back end
+
     def topics(self) -> dict[str, RangeTopic]:
         """Return every topic that is not internal, by name."""
+        found = {}
+        for name in self._backend.topics():
+            with contextlib.suppress(UnknownTopicError):  # deleted since it was listed
+                found[name] = self._known(name)
+        return found
 
-    @abstractmethod
     def topic(self, name: str) -> RangeTopic:
-        """Return one topic.
+        """Return one topic, asked for now.
 
         Raises:
             UnknownTopicError: no topic has that name.
         """
+        self._backend.look_again([name])
+        return self._known(name)
 
-    @abstractmethod
+    def _known(self, name: str) -> RangeTopic:
+        facts = self._backend.facts(name)
+        return RangeTopic(name, facts.id, facts.partitions)
+
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the log start offset of each partition."""
+        return self._backend.start_offsets(partitions)
 
-    @abstractmethod
     def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the offset that each partition is readable up to, exclusive.
 
         It is the last stable offset or the high watermark, depending on the isolation of the back end.
         """
+        return self._backend.end_offsets(partitions, self._isolation)
 
-    @abstractmethod
     def offsets_for_time(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """Return the first offset whose timestamp is at least that many milliseconds, or None if there is none."""
+        found = self._backend.offsets_for_times(times, self._isolation)
+        return {tp: None if each is None else each.offset for tp, each in found.items()}
 
-    @abstractmethod
-    def epoch_at(self, tp: TopicPartition) -> int:
-        """Return the newest leader epoch of a partition, -1 if unknown."""
-
-    @abstractmethod
     def end_of_epoch(self, tp: TopicPartition, epoch: int) -> int | None:
         """Return where the records of a leader epoch end, exclusive; None if unknown.
 
         If that is below an offset that was read in that epoch, the log was truncated or re-created.
         """
+        return self._backend.epoch_ends({tp: epoch})[tp]
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Store the next offsets that a group has to read, where others look for them; may be repeated.
+
+        Raises:
+            InvalidGroupError: the name cannot be used.
+            UnknownTopicError, UnknownPartitionError: there is no such partition.
+            ReadOnlyError, BrokerError: nothing here may commit for the group.
+        """
+        self._backend.offsets.commit(group, offsets)
+
+    # -- ranges: of each side
+
+    @abstractmethod
+    def epoch_at(self, tp: TopicPartition) -> int:
+        """Return the newest leader epoch of a partition, -1 if unknown."""
 
     @abstractmethod
     def offset_after_bytes(self, tp: TopicPartition, start: int, end: int, max_bytes: int) -> int:
@@ -132,16 +163,6 @@ class RangeBackend(ABC):
             UnknownTopicError: the topic does not exist any more.
             DataLossError: the topic has another id than ``topic_id``.
             CorruptRecordError: stored or received bytes are damaged.
-        """
-
-    @abstractmethod
-    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Store the next offsets that a group has to read, where others look for them; may be repeated.
-
-        Raises:
-            InvalidGroupError: the name cannot be used.
-            UnknownTopicError, UnknownPartitionError: there is no such partition.
-            ReadOnlyError, BrokerError: nothing here may commit for the group.
         """
 
     def is_current(self, wanted: Range | None = None) -> bool:

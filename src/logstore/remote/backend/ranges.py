@@ -1,7 +1,7 @@
 """Ranges of topics of a Kafka cluster, read over its protocol: from any Kafka broker, or logstore's own.
 
-A `ClusterRanges` wraps a client for the tasks of a query. It asks the leaders of partitions, and caches what they
-say only briefly. Record batches go from the broker's response to the decoder unchanged, whatever their codec. The
+A `ClusterRanges` serves the tasks of a query. It asks the leaders of partitions, and caches what they say only
+briefly. Record batches go from the broker's response to the decoder unchanged, whatever their codec. The
 broker lists the aborted transactions that a committed reader skips. Any thread may use it.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from logstore.batch._batch import Batches
-from logstore.client.backend.ranges import Range, RangeBackend, RangeTopic
+from logstore.client.backend.ranges import Range, RangeBackend
 from logstore.config.schema import Setting
 from logstore.errors import (
     BrokerTimeoutError,
@@ -24,9 +24,9 @@ from logstore.errors import (
     UnknownTopicError,
 )
 from logstore.records import Isolation, TopicPartition
-from logstore.remote.backend.group_offsets import RemoteOffsets
-from logstore.remote.backend.partition import first_records, next_batch_offset
-from logstore.remote.client import EARLIEST, LATEST, Client, Fetched
+from logstore.remote.backend.backend import RemoteBackend
+from logstore.remote.backend.partition import next_batch_offset
+from logstore.remote.client import LATEST, Client, Fetched
 
 #: How long the size of a partition is cached.
 SIZES_S = 30.0
@@ -48,8 +48,7 @@ SLACK_BYTES = 65_536
 class ClusterRanges(RangeBackend):
     """Back end for the cluster behind some bootstrap servers.
 
-    ``settings`` are Kafka's client settings by their dotted names. It connects at the first request, and again
-    after a fork.
+    ``settings`` are Kafka's client settings by their dotted names. It connects at the first request.
 
     Owns: the connections, until `close`.
 
@@ -69,7 +68,7 @@ class ClusterRanges(RangeBackend):
         given = dict(settings or {})
         # An impatient client would fail a stream whose batch is planned in a new process while brokers restart.
         self._client = Client(bootstrap, given, is_patient=True)
-        self._isolation = isolation
+        super().__init__(RemoteBackend(self._client), isolation)
         self._fetch_bytes = (
             self._client.config.max_partition_fetch_bytes if "max.partition.fetch.bytes" in given else None
         )
@@ -78,33 +77,13 @@ class ClusterRanges(RangeBackend):
         self._sizes: dict[TopicPartition, tuple[float, float]] = {}
         self._epochs: dict[TopicPartition, tuple[int, float]] = {}
 
-    # -- topics and offsets
-
-    def topics(self) -> dict[str, RangeTopic]:
-        found = self._client.metadata().topics.values()
-        return {
-            each.name: RangeTopic(each.name, each.id, len(each.partitions))
-            for each in found
-            if not each.is_internal
-        }
-
-    def topic(self, name: str) -> RangeTopic:
-        found = self._client.topic(name)
-        return RangeTopic(name, found.id, len(found.partitions))
-
-    def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        found = self._client.list_offsets(dict.fromkeys(partitions, EARLIEST))
-        return {tp: each.offset for tp, each in found.items()}
+    # -- epochs
 
     def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         found = self._client.list_offsets(dict.fromkeys(partitions, LATEST), self._isolation)
         now = time.monotonic()
         self._epochs.update({tp: (each.leader_epoch, now) for tp, each in found.items()})
         return {tp: each.offset for tp, each in found.items()}
-
-    def offsets_for_time(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        found = first_records(self._client, times, self._isolation)
-        return {tp: None if each is None else each.offset for tp, each in found.items()}
 
     def epoch_at(self, tp: TopicPartition) -> int:
         # A trigger calls `latest` for all partitions just before: its responses had the epochs, so save a request.
@@ -113,10 +92,6 @@ class ClusterRanges(RangeBackend):
             self.latest([tp])
             found = self._epochs[tp]
         return found[0]
-
-    def end_of_epoch(self, tp: TopicPartition, epoch: int) -> int | None:
-        found = self._client.offset_for_leader_epoch({tp: epoch})[tp]
-        return None if found.leader_epoch < 0 or found.end_offset < 0 else found.end_offset
 
     # -- ranges
 
@@ -212,9 +187,6 @@ class ClusterRanges(RangeBackend):
             f"{said}: the broker answers, without records. Either it is slow to fetch them, so try again, or "
             "compaction has left none there, which failOnDataLoss=false passes over"
         )
-
-    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        RemoteOffsets(self._client).commit(group, offsets)
 
     def close(self) -> None:
         self._client.close()

@@ -51,7 +51,7 @@ class BrokerSink:
         with contextlib.closing(self.backend()) as backend:
             self.targets = targets_of(backend, options)
 
-    def backend(self) -> Backend:
+    def backend(self) -> RemoteBackend:
         """Return the cluster's topics, over connections of their own."""
         settings = dict(self.options.kafka)
         if "max.block.ms" in settings:
