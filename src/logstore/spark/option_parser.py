@@ -14,7 +14,7 @@ from typing import Any
 from logstore.config import kafka_keys
 from logstore.config.quantities import size_bytes
 from logstore.config.schema import Rule, nearest
-from logstore.errors import NotALogError, SparkOptionError
+from logstore.errors import ConfigError, NotALogError, SparkOptionError
 from logstore.paths import local_path
 from logstore.records import INT64_MAX
 
@@ -141,7 +141,9 @@ def take(
             except ValueError as error:
                 problems[spelled[name]] = str(error)
     kafka = _kafka_settings(kafka, scope, problems)
-    values["path"], values["bootstrap"] = _place_of(values, kafka, problems)
+    path, bootstrap = values["path"], values["bootstrap"] = _place_of(values, kafka, problems)
+    if path is None and bootstrap is not None:
+        _check_connection(bootstrap, kafka, problems)
     return values, kafka
 
 
@@ -159,6 +161,37 @@ def _kafka_settings(given: Mapping[str, str], scope: str, problems: dict[str, st
         else:
             problems[f"{KAFKA_PREFIX}{name}"] = _nearest(name, spelled, KAFKA_PREFIX)
     return settings
+
+
+def _check_connection(bootstrap: str, kafka: Mapping[str, str], problems: dict[str, str]) -> None:
+    """Add what is wrong with the settings of the connection to brokers, and what is missing for security.
+
+    The client would find it later, after all else is right. No value that may be a secret is shown.
+    """
+    from logstore.config import security  # here: files need neither
+    from logstore.config.remote import WireConfig
+
+    found: dict[str, str] = {}
+    left = {**kafka, "bootstrap.servers": bootstrap}
+    config = None
+    while config is None:
+        try:
+            config = WireConfig.of(left)
+        except ConfigError as error:
+            # Without the settings that are refused, the others are checked too.
+            found |= error.problems
+            if not error.problems.keys() & left.keys():
+                break
+            left = {key: value for key, value in left.items() if key not in error.problems}
+    if config is not None:
+        found |= security.check(config)
+        try:
+            _ = config.addresses
+        except ConfigError as error:
+            found |= error.problems
+    for key, what in found.items():
+        is_ours = key == "bootstrap.servers" and key not in kafka
+        problems.setdefault("bootstrap" if is_ours else f"{KAFKA_PREFIX}{key}", what)
 
 
 def _nearest(name: str, spelled: Mapping[str, str], prefix: str = "") -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from logstore.batch._encode import encode
+from logstore.config.log import LogConfig
+from logstore.protocol.generated.messages import DescribeConfigsRequest
 from logstore.records import TopicPartition
 from logstore.remote.backend.backend import RemoteBackend
 from logstore.remote.client import Client
@@ -54,3 +56,24 @@ class TestCluster(BackendConformance, ProducerConformance):
                 yield scene
             finally:
                 scene.backend.close()
+
+
+def test_the_settings_of_many_topics_are_left_to_the_brokers() -> None:
+    """Each would cost a request, before the first batch is sent."""
+    with (
+        FakeCluster() as cluster,
+        closing(RemoteBackend.open(cluster.bootstrap, {"max.request.size": 77})) as backend,
+    ):
+        names = [f"topic-{number}" for number in range(21)]
+        for name in names:
+            cluster.topic(name)
+            cluster.topics[name].settings = {"max.message.bytes": "1000"}
+        few = backend.batch_rules(names[:20])
+        assert {each.config.max_message_bytes for each in few.values()} == {1_000}
+        asked = len(cluster.requests(DescribeConfigsRequest))
+        assert asked == 20
+        many = backend.batch_rules(names)
+        assert len(cluster.requests(DescribeConfigsRequest)) == asked
+        assert {each.config.max_message_bytes for each in many.values()} == {LogConfig().max_message_bytes}
+        for found in (few, many):
+            assert {dict(each.limits)["max.request.size"] for each in found.values()} == {77}

@@ -162,3 +162,46 @@ def test_settings_of_security_are_taken_for_a_broker_and_shown_in_no_repr(
 def test_settings_of_security_are_refused_for_the_directory_of_a_store() -> None:
     with pytest.raises(SparkOptionError, match=r"kafka\.security\.protocol: the store is a directory"):
         WriteOptions.of({"path": "/store", "topic": "t", "kafka.security.protocol": "SSL"})
+
+
+@pytest.mark.parametrize("kind", [ReadOptions, WriteOptions])
+def test_all_that_is_wrong_with_a_connection_is_named_beside_all_other_options(
+    kind: type[ReadOptions] | type[WriteOptions],
+) -> None:
+    """Before any broker is asked, in the words of the options, and without a secret."""
+    told = (
+        {"kafka.bootstrap.servers": "b:9093", "subscribe": "t"} if kind is ReadOptions else {"bootstrap": "b:9093"}
+    )
+    told |= {"topik": "t", "kafka.security.protocl": "SSL", "kafka.request.timeout.ms": "soon"}
+    with pytest.raises(SparkOptionError) as caught:
+        kind.of(told)
+    assert {"topik", "kafka.security.protocl", "kafka.request.timeout.ms"} == set(caught.value.problems)
+    told = {"bootstrap": "b:9093", "includeHeaders": "perhaps"} | (
+        {"subscribe": "t"} if kind is ReadOptions else {}
+    )
+    told |= {
+        "kafka.retry.backoff.ms": "soon",
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.password": "s3cr3t",
+        "kafka.ssl.keystore.password": "s3cr3t",
+        "kafka.ssl.truststore.password": "s3cr3t",
+    }
+    with pytest.raises(SparkOptionError) as caught:
+        kind.of(told)
+    assert set(caught.value.problems) == {
+        "includeHeaders",
+        "kafka.retry.backoff.ms",
+        "kafka.sasl.mechanism",
+        "kafka.sasl.username",
+        "kafka.ssl.keystore.location",
+        "kafka.ssl.truststore.location",
+    }
+    assert "s3cr3t" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("option", "named"), [("bootstrap", "bootstrap"), ("kafka.bootstrap.servers",) * 2])
+def test_an_address_that_is_none_is_named_by_its_option(option: str, named: str) -> None:
+    with pytest.raises(SparkOptionError) as caught:
+        ReadOptions.of({option: "b:port", "subscribe": "t"})
+    assert set(caught.value.problems) == {named}
+    assert "expected host:port" in str(caught.value)

@@ -164,10 +164,9 @@ class RemoteTopic(AnyTopic):
         return {name.partition: result for name, result in self._appends.append(batches).items()}
 
     def _begin(self, codec: Codec | None, stamp_ms: int) -> Encoder:
-        config = self._settings.for_writing(self.name)
+        config, limits = self._backend.batch_rules([self.name])[self.name]
         own = self._client.config.codec if codec is None else codec
         chosen = config.codec if config.codec is not None else Codec(own or 0)
-        limits = (*config.batch_limits, ("max.request.size", self._client.config.max_request_size))
         return Encoder().begin(
             timestamp_ms=stamp_ms, codec=chosen, level=self._client.config.level_of(chosen), limits=limits
         )
