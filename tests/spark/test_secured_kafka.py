@@ -17,11 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from logstore.batch._encode import encode
+import logstore
 from logstore.errors import InvalidSettingError
-from logstore.records import TopicPartition
-from logstore.remote.client import Client
-from logstore.remote.producer import IdempotentProducer
 from logstore.spark.pipelines import files
 from tests.interop.secured import LISTENERS, MECHANISMS, USERS, Secured, secured
 from tests.spark.pipelines.test_files import parameters as files_of
@@ -51,8 +48,8 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         cluster.allow("bob", "Describe", topic="guarded")
         cluster.allow("bob", "Write", topic="own")
         cluster.create("guarded")
-        with Client(cluster.bootstrap) as client, IdempotentProducer(client) as producer:
-            producer.submit(TopicPartition("guarded", 0), encode([b"a"], timestamp_ms=1))
+        with logstore.connect(cluster.bootstrap) as topics:
+            topics["guarded"].append(b"a")
         yield made
 
 
@@ -100,7 +97,7 @@ def test_a_stream_over_tls_and_scram_from_topic_to_topic_shows_no_secret(
         bed.cluster.create(topic, 3)
     told = options(bed, "SASL_SSL", "SCRAM-SHA-512", tmp_path)
     write(records(spark), told, "streamed-in")
-    reader = spark.readStream.format("logstore").options(**told, subscribe="streamed-in")
+    reader = spark.readStream.format("logstore").options(**told, subscribe="streamed-in", commitGroup="dashboard")
     stream = reader.options(startingOffsets="earliest", maxOffsetsPerTrigger="700").load()
     writer = stream.select("key", "value").writeStream.format("logstore").outputMode("append")
     checkpoint = tmp_path / "checkpoint"
@@ -111,6 +108,10 @@ def test_a_stream_over_tls_and_scram_from_topic_to_topic_shows_no_secret(
     assert sum(batches) == RECORDS
     assert len(batches) > 1
     columns = ("key", "value")
+    with logstore.connect(bed.cluster.bootstrap) as cluster:
+        committed = cluster.committed("dashboard")
+        assert sum(each.offset for each in committed.values()) == RECORDS
+        assert [each.records for each in cluster.lag("dashboard")] == [0] * 3
     copied = read(spark, "kafka", told, subscribe="streamed-out")
     assert fingerprint(copied, *columns) == fingerprint(records(spark), *columns)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -11,9 +12,11 @@ import pytest
 
 import logstore
 from logstore.errors import DirectoryLockedError, SparkNotReadyError, UnknownSettingError, UnknownTopicError
+from logstore.protocol.generated.messages import CreateTopicsRequest
 from logstore.spark import jvm
 from logstore.spark.pipelines import get, names, parameters_of, topics
 from logstore.spark.pipelines.files import FilesParameters
+from tests.remote.fake_cluster import FakeCluster
 
 
 def test_every_pipeline_is_listed_with_what_it_does(run):
@@ -91,6 +94,18 @@ def test_missing_topics_are_made_and_those_there_are_stay(tmp_path):
     with logstore.open(tmp_path / "data", read_only=True, environ={}) as store:
         assert {name: len(store[name]) for name in store.topics()} == {"a": 3, "b": 7, "c": 3}
         assert store.describe_topic("c").settings == {"cleanup.policy": "compact"}
+
+
+def test_missing_topics_of_a_cluster_are_made_and_those_there_are_stay(tmp_path):
+    with FakeCluster(2) as cluster:
+        place = dataclasses.replace(told(tmp_path / "data"), path="", bootstrap=cluster.bootstrap)
+        cluster.topic("b", 7)
+        topics.ensure_topics(place, "a")
+        topics.ensure_topics(place, "a", "b", "c", settings={"cleanup.policy": "compact"}, partitions=1)
+        assert {name: len(each.partitions) for name, each in cluster.topics.items()} == {"a": 3, "b": 7, "c": 1}
+        assert cluster.topics["c"].settings == {"cleanup.policy": "compact"}
+        # A user without the right to create topics may still use those there are.
+        assert len(cluster.requests(CreateTopicsRequest)) == 2
 
 
 def test_two_that_begin_at_once_both_find_their_topics(tmp_path):
