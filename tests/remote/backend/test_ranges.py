@@ -89,6 +89,8 @@ def test_what_there_is(cluster: FakeCluster) -> None:
     assert backend.topic("orders") == facts
     with pytest.raises(UnknownTopicError):
         backend.topic("nothing")
+    cluster.topics["orders"].partitions.append(FakePartition())
+    assert backend.topic("orders").partitions == 3, "a plan asks for what is there now"
     backend.close()
     backend.close()
 

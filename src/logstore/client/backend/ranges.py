@@ -91,7 +91,8 @@ class RangeBackend(ABC):
         Raises:
             UnknownTopicError: no topic has that name.
         """
-        self._backend.look_again([name])
+        if self._backend.is_remote:
+            self._backend.look_again([name])  # else its facts may be as old as metadata.max.age.ms
         return self._known(name)
 
     def _known(self, name: str) -> RangeTopic:
