@@ -38,13 +38,14 @@ WRONG = "wr0ng-secret"
 
 @pytest.fixture(scope="module")
 def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    """A broker that lets alice do all, and bob write a topic of his own and see that there is one ``guarded``.
+    """A broker with rights: alice has all topics and one group, bob may write ``own`` and see ``guarded``.
 
     Kafka gives a producer id only to users that may write some topic, or do IdempotentWrite.
     """
     made = secured(tmp_path_factory.mktemp("secured") / "cluster", racks=["alone"])
     with made.cluster as cluster:
         cluster.allow("alice", "All", topic="*")
+        cluster.allow("alice", "Read", group="dashboard")
         cluster.allow("bob", "Describe", topic="guarded")
         cluster.allow("bob", "Write", topic="own")
         cluster.create("guarded")
@@ -91,7 +92,7 @@ def test_sink_and_source_by_each_protocol_and_mechanism(
 
 
 def test_a_stream_over_tls_and_scram_from_topic_to_topic_shows_no_secret(
-    spark: SparkSession, bed: Secured, tmp_path: Path
+    spark: SparkSession, bed: Secured, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for topic in ("streamed-in", "streamed-out"):
         bed.cluster.create(topic, 3)
@@ -112,10 +113,19 @@ def test_a_stream_over_tls_and_scram_from_topic_to_topic_shows_no_secret(
         committed = cluster.committed("dashboard")
         assert sum(each.offset for each in committed.values()) == RECORDS
         assert [each.records for each in cluster.lag("dashboard")] == [0] * 3
+    # A refused commit does not stop a stream: its checkpoint says where it goes on.
+    refused = spark.readStream.format("logstore").options(**told, subscribe="streamed-in", commitGroup="strangers")
+    writer = refused.options(startingOffsets="earliest").load().writeStream.format("noop")
+    other = writer.option("checkpointLocation", str(tmp_path / "other")).trigger(availableNow=True).start()
+    other.awaitTermination()
+    assert sum(progress["numInputRows"] for progress in other.recentProgress) == RECORDS
+    said = "".join(capfd.readouterr())
+    assert "offsets are not committed: group=strangers problem=BrokerError" in said
+    assert "GROUP_AUTHORIZATION_FAILED" in said
     copied = read(spark, "kafka", told, subscribe="streamed-out")
     assert fingerprint(copied, *columns) == fingerprint(records(spark), *columns)
 
-    shown = [str(progress) for progress in query.recentProgress]
+    shown = [said, *map(str, query.recentProgress)]
     shown += [plan_of(query), plan_of(stream), plan_of(read(spark, "logstore", told, subscribe="streamed-in"))]
     shown += [path.read_text(errors="replace") for path in checkpoint.rglob("*") if path.is_file()]
     assert_hidden(shown)
