@@ -92,7 +92,7 @@ class Member:
     def __init__(self, work: Callable[[], object] = lambda: None) -> None:
         self.work = work
         self.ticks = 0
-        self.tick_waits = False
+        self._tick_waits = False
 
     def tick(self) -> None:
         self.ticks += 1
@@ -595,7 +595,7 @@ def test_a_member_that_is_due_while_it_is_ticked_is_ticked_once_more_by_the_same
         assert goes_on.acquire(timeout=60)
 
     member = Member(work)
-    member.tick_waits = True
+    member._tick_waits = True
     alarm = ticker.add(member, SYSTEM_CLOCK)
     alarm.set(0.0)
     assert entered.acquire(timeout=60)

@@ -6,7 +6,7 @@ machine's is not ticked by the thread: its user calls `tick`. With a clock of it
 its owner calls `tick_due`.
 
 Members are ticked one after the other, each at most once in a pass. A tick that may wait for a sync is left to
-another thread (`Ticking.tick_waits`), so that it delays no other member: the timer only looks who is due. Each
+another thread (`Ticking._tick_waits`), so that it delays no other member: the timer only looks who is due. Each
 member is ticked by one thread at a time.
 """
 
@@ -37,7 +37,7 @@ class Ticking(Protocol):
     """A flusher, producer or appender with timed work."""
 
     @property
-    def tick_waits(self) -> bool:
+    def _tick_waits(self) -> bool:
         """Whether `tick` may wait for a sync."""
 
     def tick(self) -> None:
@@ -104,7 +104,7 @@ class Ticker:
 
     def _waits(self, alarm: Alarm) -> bool:
         member = alarm.member()
-        return alarm in self._left or (member is not None and member.tick_waits)
+        return alarm in self._left or (member is not None and member._tick_waits)
 
     def _leave(self, alarm: Alarm) -> None:
         """Have another thread tick a member, or the one that ticks it now do so once more."""

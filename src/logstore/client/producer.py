@@ -276,7 +276,7 @@ class Producer(FastSend, Gathering):
         return done
 
     @property
-    def tick_waits(self) -> bool:
+    def _tick_waits(self) -> bool:
         """Whether `tick` may wait for a sync."""
         return self._shared.writes_wait
 

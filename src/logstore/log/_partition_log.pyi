@@ -210,13 +210,13 @@ class PartitionLog:
     def append(self, records: list[Any], writer: _Writer, synced: bool = False) -> AppendResult | None:
         """Encode records and append them; None, with nothing done, if that takes the steps of ``writer``."""
 
-    def check_kept(self, first: int, last: int, cuts: int) -> None:
+    def _check_kept(self, first: int, last: int, cuts: int) -> None:
         """Raise if records that were appended after so many cuts of the log were removed by a later one."""
 
-    def loss_of(self, first: int, last: int, cuts: int) -> AppendTruncatedError | None:
+    def _loss_of(self, first: int, last: int, cuts: int) -> AppendTruncatedError | None:
         """Return the error of records that were appended after so many cuts of the log, if a later one has them."""
 
-    def note_cuts(self, encoder: Encoder) -> None:
+    def _note_cuts(self, encoder: Encoder) -> None:
         """Record in an encoder, under the lock, how often the log was cut before the append that follows."""
 
     def _flush(self, writer: _Writer) -> None:

@@ -418,16 +418,16 @@ cdef class PartitionLog:
         except _OUT_OF_RESOURCES as error:
             raise writer.not_synced(result, error) from error
         if self.marks.cuts != cuts:
-            self.check_kept(result[0], result[1], cuts)
+            self._check_kept(result[0], result[1], cuts)
         return 0
 
-    def check_kept(self, int64_t first: int, int64_t last: int, int64_t cuts: int) -> None:
+    def _check_kept(self, int64_t first: int, int64_t last: int, int64_t cuts: int) -> None:
         """Raise if records that were appended after so many cuts of the log were removed by a later one."""
-        error = self.loss_of(first, last, cuts)
+        error = self._loss_of(first, last, cuts)
         if error is not None:
             raise error
 
-    def loss_of(self, int64_t first: int, int64_t last: int, int64_t cuts: int) -> AppendTruncatedError | None:
+    def _loss_of(self, int64_t first: int, int64_t last: int, int64_t cuts: int) -> AppendTruncatedError | None:
         """Return the error of records that were appended after so many cuts of the log, if a later one has them."""
         if not self.marks.was_cut(last + 1, cuts):
             return None
@@ -437,7 +437,7 @@ cdef class PartitionLog:
             path=self.path,
         )
 
-    def note_cuts(self, Encoder encoder: Encoder) -> None:
+    def _note_cuts(self, Encoder encoder: Encoder) -> None:
         """Record in an encoder, under the lock, how often the log was cut before the append that follows."""
         encoder.cuts = self.marks.cuts
 
@@ -602,7 +602,8 @@ cdef class PartitionLog:
                      bint synced: bool = False) -> AppendResult | None:
         """Append one whole batch of a client; None, with nothing done, if that takes the steps of ``writer``.
 
-        With ``synced`` it is on disk on return. None also for a batch that is wrong or breaks a rule of the log: `admit` of `log.append` says what is wrong.
+        With ``synced`` it is on disk on return. None also for a batch that is wrong or breaks a rule of the log:
+        `admit` of `log.append` says what is wrong.
         """
         cdef int64_t cuts = 0
         result = self._append_batch(batch, now, writer, &cuts)
@@ -645,7 +646,7 @@ cdef class PartitionLog:
         ``cuts`` gets the number of cuts before each.
 
         Each is in the log whole or not at all, and an error of one changes nothing for the others. Neighbours that
-        fit the active segment take one write. So do those that had to be changed, such as compressed anew: all are
+        fit the active segment take one write. So do those that are changed, as by another compression: all are
         checked, and changed, before the first write.
 
         By itself, by the writer's `attempt`, goes what the steps of one append decide under the lock: a batch that
@@ -795,7 +796,7 @@ cdef class PartitionLog:
         run.transactional = (header.attributes & TRANSACTIONAL_FLAG) != 0
 
     cdef bint _describe_admitted(self, bytearray data, int64_t now, Run *run) except -1:
-        """Fill ``run`` from a batch that was checked and changed; False if its offsets are not those of its records."""
+        """Fill ``run`` from a checked and changed batch; False if its offsets are not those of its records."""
         cdef BatchHeader header
         cdef uint8_t *p = <uint8_t *>PyByteArray_AS_STRING(data)
         cdef const uint8_t *end = p + PyByteArray_GET_SIZE(data)

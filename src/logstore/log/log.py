@@ -456,7 +456,7 @@ class Log(Readable):
 
     def _loss_of(self, first_offset: int, last_offset: int, cuts: int) -> LogstoreError | None:
         """Return the error of records that a truncation has removed since; ``cuts``: those of their encoder."""
-        return self._state.loss_of(first_offset, last_offset, cuts)
+        return self._state._loss_of(first_offset, last_offset, cuts)
 
     def _holds_batch(self, offset: int, producer: ProducerStamp) -> bool:
         """Return whether a batch of that producer and sequence begins at an offset, visible or not."""

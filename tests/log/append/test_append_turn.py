@@ -328,7 +328,7 @@ def test_a_file_of_a_turn_is_that_of_its_batches(tmp_path):
 
 
 CHANGED = {
-    "compressed anew": {"compression_type": "lz4"},
+    "compressed": {"compression_type": "lz4"},
     "uncompressed": {"compression_type": "uncompressed"},
     "with the log's time": {"message_timestamp_type": "LogAppendTime"},
 }
@@ -368,4 +368,4 @@ def test_planted_a_write_for_each_changed_batch_is_found(tmp_path, monkeypatch):
     monkeypatch.setattr(appends.LogWriter, "attempt", attempted)
     monkeypatch.setattr(appends.LogWriter, "admitted", lambda *given: next(asked, None) or admitted(*given))
     with pytest.raises(AssertionError):
-        test_batches_that_are_changed_take_one_write(tmp_path, CHANGED["compressed anew"])
+        test_batches_that_are_changed_take_one_write(tmp_path, CHANGED["compressed"])

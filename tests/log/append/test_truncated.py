@@ -110,7 +110,7 @@ def test_planted_an_end_that_is_taken_for_a_sync_is_found(ram_path: Path, monkey
     files = FaultyFiles()
     with Log.open(ram_path / "t-0", files=files) as log:
         log.append([b"kept"], ack="synced")
-        monkeypatch.setattr(log._writer.state.__class__, "check_kept", lambda *_: None)
+        monkeypatch.setattr(log._writer.state.__class__, "_check_kept", lambda *_: None)
         must_break("an append returned", lambda: cut_while_synced(log, files, by_iterator, 1))
 
 

@@ -212,7 +212,7 @@ class LogWriter:
     def write_other_locked(self, encoder: Encoder, producer: ProducerStamp | None, now: int) -> AppendResult:
         """Write batches that are not a plain append, see `PartitionLog`."""
         # Before the append: an interrupt may follow it.
-        self.state.note_cuts(encoder)
+        self.state._note_cuts(encoder)
         count = encoder.record_count
         produced = None if producer is None else produced_by(producer, encoder)
         newest, batches = encoder.max_timestamp_ms, encoder.batch_count
@@ -375,7 +375,7 @@ class LogWriter:
             if ack is Ack.SYNCED:
                 self.sync_to(result.last_offset + 1)
                 if cuts >= 0:
-                    self.state.check_kept(result.first_offset, result.last_offset, cuts)
+                    self.state._check_kept(result.first_offset, result.last_offset, cuts)
             elif self.flusher.is_due():
                 self.flush()
         except OUT_OF_RESOURCES as error:

@@ -120,7 +120,7 @@ class Appender(FastAppend, Gathering):
         return self._write(force=True, ack=ack)
 
     @property
-    def tick_waits(self) -> bool:
+    def _tick_waits(self) -> bool:
         """Whether `tick` may wait for a sync."""
         return self._shared.writes_wait or self._ack in (Ack.SYNCED, "synced")
 

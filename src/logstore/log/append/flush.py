@@ -249,7 +249,7 @@ class Flusher:
             TICKER.remove(self)
 
     @property
-    def tick_waits(self) -> bool:
+    def _tick_waits(self) -> bool:
         return True
 
     def tick(self) -> None:

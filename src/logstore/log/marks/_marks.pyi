@@ -43,7 +43,7 @@ class LogMarks:
         """Record that the truncation is over, or was given up."""
 
     def was_cut(self, end: int, since: int) -> bool:
-        """Return whether records that ended at ``end``, appended after ``since`` cuts, were removed by a later one."""
+        """Return whether records up to ``end``, appended after ``since`` cuts, were removed by a later one."""
 
     def lower(self, end: int, stable: int) -> None:
         """Lower the log end offset to that of a truncation, and to it all marks; the last stable one to ``stable``."""

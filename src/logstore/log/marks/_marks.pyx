@@ -72,7 +72,7 @@ cdef class LogMarks:
         return 0
 
     cpdef bint was_cut(self, int64_t end, int64_t since) except -1:
-        """Return whether records that ended at ``end``, appended after ``since`` cuts, were removed by a later one."""
+        """Return whether records up to ``end``, appended after ``since`` cuts, were removed by a later one."""
         if self.cuts == since:
             return False
         for number, lowest in self._falls:
