@@ -184,7 +184,8 @@ class Served:
     def add_partitions(self, totals: Mapping[str, int]) -> dict[str, LogstoreError]:
         """Give topics more partitions, each for itself; see `Store.add_partitions`.
 
-        Those that can grow do so together. Returns the error of each other one.
+        They grow together, or, if one of them cannot, one by one: the caller has looked at each (`check_grow`).
+        Returns the error of each that has not grown.
         """
         table = self.host.table
         entries = {name: table.find(name) for name in totals}
@@ -194,12 +195,10 @@ class Served:
         if errors:
             return errors
 
-        def check(wanted: tuple[str, int]) -> None:
-            self.host.check_writable()
-            self.host.topics_table.check_grow(*wanted)
-
         return _each_for_itself(
-            {each[0]: each for each in totals.items()}, check, lambda each: self.store._add_partitions(dict(each))
+            {each[0]: each for each in totals.items()},
+            lambda _: self.host.check_writable(),
+            lambda each: self.store._add_partitions(dict(each)),
         )
 
     @property

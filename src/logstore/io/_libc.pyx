@@ -75,7 +75,7 @@ cdef extern from *:
     #endif
         return 0;
     }
-    /* The same of a range, by some of its bytes: the kernel reads ahead, and drops, more than one page at a time. */
+    /* The same of a range, by some of its bytes: the kernel reads and drops more than one page at a time. */
     static int logstore_libc_cached(int fd, int64_t position, int64_t size) {
         enum { NEAR = 1 << 16, APART = 1 << 19 };
         int64_t last = position + size - 1;

@@ -53,6 +53,23 @@ def test_each_topic_gets_partitions_for_itself(store: Store, wire: Wire, version
     assert [len(store[name]) for name in ("flights", "weather", "twice")] == [4, 2, 2]
 
 
+def test_each_topic_is_looked_at_before_it_grows_and_once_more_while_it_does(
+    store: Store, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = store._host.topics_table
+    check, looked = table.check_grow, []
+
+    def counting(name: str, total: int) -> object:
+        looked.append(name)
+        return check(name, total)
+
+    monkeypatch.setattr(table, "check_grow", counting)
+    for name in ("flights", "weather"):
+        store.create_topic(name)
+    assert _grow(wire, ("flights", 2, None), ("weather", 3, None)) == [("flights", 0), ("weather", 0)]
+    assert sorted(looked) == ["flights"] * 2 + ["weather"] * 2
+
+
 @pytest.mark.parametrize(
     ("name", "count", "assigned", "code"),
     [
