@@ -35,10 +35,10 @@ cdef class SessionSteps:
     """The steps of sessions that are answered from their bytes, and those that wait.
 
     ``go_on(answer, version, correlation_id, wait_ms, min_bytes, max_bytes, isolation, plan, client_id,
-    was_parked)`` gets each request whose session has what it has changed, and whose answer is not a usual one. An answer has more
-    than one region only while ``files`` has at most ``most_open`` descriptors. ``allows(connection, client_id,
-    topics, is_id)`` is asked once for each request, before it is answered or waits: a step is usual if its client
-    may read all topics of the session.
+    was_parked)`` gets each request whose session has what it has changed, and whose answer is not a usual one. An
+    answer has more than one region only while ``files`` has at most ``most_open`` descriptors.
+    ``allows(connection, client_id, topics, is_id)`` is asked once for each request, before it is answered or
+    waits: a step is usual if its client may read all topics of the session.
     """
 
     def __init__(self, FetchSessions sessions not None, FetchRoutes routes not None, go_on: object,
