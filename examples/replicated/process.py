@@ -4,6 +4,7 @@
 ``leader`` with ``leader NUMBER``, ``isr`` with ``isr NUMBERS``. End of input closes node and store.
 """
 
+import logging
 import sys
 
 import logstore
@@ -42,4 +43,6 @@ def main(directory, number):
 
 
 if __name__ == "__main__":
+    # One of the two is killed: that the other one cannot reach it then is no news.
+    logging.getLogger("logstore.replication").setLevel(logging.ERROR)
     main(sys.argv[1], int(sys.argv[2]))

@@ -21,7 +21,7 @@ class SocketTransport(Transport):
                     raise OSError(f"no answer within {timeout_s} s")
                 return connection.recv_bytes()
         except (OSError, EOFError) as error:
-            raise PeerUnreachableError(f"node {to}: {error}") from error
+            raise PeerUnreachableError(f"node {to}: {str(error) or 'it ended the connection'}") from error
 
 
 def serve(directory, node):
