@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -77,6 +78,25 @@ def test_a_cold_region_is_read_by_another_thread_and_holds_up_no_client(
     assert not reads
 
 
+def test_nothing_is_sent_by_the_loop_that_was_not_read_before(
+    files: FaultyFiles, broker: Broker, reads: list[Callable[[], object]]
+) -> None:
+    files.fail("cached", errno=errno.EAGAIN, times=-1, path_contains="cold-0")
+    asked = fetch("cold", 0, max_bytes=1 << 24)
+    ranges = []
+    with Wire(broker) as wire:
+        wire.send(asked, 12)
+        for _ in range(3):
+            wait_for(lambda: reads)
+            read = reads.pop()
+            assert isinstance(read, functools.partial)
+            _, _, start, size = read.args
+            ranges.append((start, start + size))
+            read()
+        (found,) = wire.receive(asked, 12).responses[0].partitions
+    assert ranges == [(0, 1 << 20), (1 << 20, 2 << 20), (2 << 20, len(found.records))]
+
+
 def test_a_client_that_closes_while_its_region_is_read(
     files: FaultyFiles, store: Store, broker: Broker, reads: list[Callable[[], object]]
 ) -> None:
@@ -140,3 +160,23 @@ def test_the_kernel_says_what_is_in_memory(tmp_path: Path) -> None:
         region.warm()
         assert not region.is_cold()
         assert not region.is_cold(0, 1)
+
+
+def test_a_region_whose_ends_were_just_looked_up_is_cold_between_them(tmp_path: Path) -> None:
+    small = 8_000
+    with logstore.open(tmp_path / "data") as store:
+        topic = store.create_topic("flights")
+        for _ in range(200):
+            topic.append(b"x" * small)
+    with logstore.open(tmp_path / "data") as store:
+        replica = store["flights"].log(0).replica
+        for size in (40_000, 300_000):
+            before = replica.locate(90, max_bytes=size)
+            assert before is not None
+            with open(before.file.path, "rb") as file:
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            if not before.is_cold(size // 2, 1):
+                pytest.skip("the file system of the tests keeps its files in memory")
+            region = replica.locate(90, max_bytes=size)  # reads the headers at both ends
+            assert region is not None
+            assert region.is_cold()

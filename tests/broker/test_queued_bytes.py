@@ -44,7 +44,7 @@ def test_no_connection_is_read_while_too_many_bytes_are_in_progress(store: Store
                 wire.socket.sendall(request)
             wait_for(lambda: loop.queued_bytes > LIMIT)
             versions.send(ApiVersionsRequest(), 0)
-            wait_for(lambda: loop.stopped_count == len(wires) - 2)  # with the third, and that of versions
+            wait_for(lambda: loop.stopped_count == len(wires) - 1)  # with the third, and that of versions
             turns = loop.turns
             assert not is_readable(versions.socket)
             assert (asked(broker, PRODUCE), asked(broker, VERSIONS)) == (3, 0)

@@ -803,6 +803,8 @@ cdef class Loop:
             wanted = EPOLLOUT
         elif connection._takes_requests() and not connection._waiting and not connection._has_ended:
             wanted = EPOLLIN
+        elif connection._waiting and connection._takes_requests():
+            self._owe(connection)  # what kept them waiting has ended meanwhile
         elif self._is_choked():
             self._stopped[connection] = None
         if not connection._ends:
@@ -877,6 +879,8 @@ cdef class Loop:
             if not self._is_at_hand(connection, region, start):
                 return False
             wanted = min(region.size - start, connection._left)
+            if self._in_other is not None:
+                wanted = min(wanted, connection._warm_end - start)
             sent = region.send_to(connection._fd, start, wanted)
             self.bytes_sendfile += sent
         else:

@@ -30,6 +30,10 @@ def test_a_topic_that_is_named_twice_is_not_deleted(store: Store, wire: Wire) ->
         ("flights", topic_id, INVALID_REQUEST),
         ("other", other, 0),
     ]
+    assert codes(("missing", ""), (None, "")) == [
+        ("missing", "", 3),
+        (None, "", INVALID_REQUEST),
+    ]  # neither has an id
     assert store.topics() == ["flights"]
     found: Any = wire.ask(D(topic_names=["flights", "flights"], timeout_ms=5_000), 5).responses
     assert [each.error_code for each in found] == [INVALID_REQUEST]

@@ -334,7 +334,7 @@ def delete_topics(served: Served, request: Request, connection: ClientConnection
     for name, _ in times:
         if name is not None and times[name, ""] == 1 and name not in kept and name not in hidden:
             found = _id_of(served, name)
-            if found in ids:
+            if found and found in ids:
                 both[name] = found
     responses = []
     for (name, topic_id), count in times.items():
