@@ -45,7 +45,15 @@ def store(tmp_path: Path, files: FaultyFiles) -> Iterator[Store]:
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
     """What the pool of reads was given, and has not done."""
     found: list[Callable[[], object]] = []
-    monkeypatch.setattr(Served, "in_reads", lambda _, work: found.append(work))
+    in_pool = Served.in_pool
+
+    def kept(served: Served, work: Callable[[], object], *, reads: bool = False) -> None:
+        if reads:
+            found.append(work)
+        else:
+            in_pool(served, work)
+
+    monkeypatch.setattr(Served, "in_pool", kept)
     return found
 
 

@@ -121,7 +121,7 @@ def live(seeds) -> None:
 
 
 def test_planted_an_acknowledgement_before_the_sync_is_found(monkeypatch):
-    def hasty(self, log, result, first_offset, last_offset, append_time_ms):
+    def hasty(self, log, result, first_offset, last_offset, append_time_ms, *_cuts):
         result.acknowledge(first_offset, append_time_ms)
         result.notify()
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import socket
@@ -53,7 +54,7 @@ class Broker:
             max_connections_per_ip=config.max_connections_per_ip,
             max_idle_s=config.connections_max_idle_ms / 1000,
             quick=self._requests.quick,
-            in_other=self._served.in_reads,
+            in_other=functools.partial(self._served.in_pool, reads=True),
         )
         page = None if metrics is None else MetricsPage(self._served, self._loop, self.bootstrap)
         self._served.begin(self._loop)

@@ -332,13 +332,9 @@ class Served:
             assert log is not None
         return log
 
-    def in_pool(self, work: Callable[[], object]) -> None:
-        """Run ``work`` in the pool; nothing waits for it."""
-        self._pool.submit(work)
-
-    def in_reads(self, work: Callable[[], object]) -> None:
-        """Run ``work`` in the pool of reads; nothing waits for it."""
-        self._reads.submit(work)
+    def in_pool(self, work: Callable[[], object], *, reads: bool = False) -> None:
+        """Run ``work`` in the pool, or in that of ``reads``; nothing waits for it."""
+        (self._reads if reads else self._pool).submit(work)
 
     def run(self, connection: ClientConnection, work: Callable[[], R], then: Callable[[R], object]) -> None:
         """Run ``work`` in the pool, then ``then`` with its result in the loop's thread.

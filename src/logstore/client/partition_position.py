@@ -259,7 +259,9 @@ class PositionRules:
     def _too_late(self, unknown: list[PartitionPosition]) -> LogstoreError:
         error, self._last_error = self._last_error, None
         if error is None:
-            error = BrokerTimeoutError(f"no broker has told where {unknown[0].name} begins")
+            error = BrokerTimeoutError(
+                f"{unknown[0].name}: where it begins is not known, since no broker has answered"
+            )
         within_s = self._backend.answers_within_s or 0.0
         error.add_note(f"brokers were asked for {within_s:g} s where the assigned partitions begin")
         return error.with_traceback(None)

@@ -14,6 +14,5 @@ cdef class FileRegion:
     cdef readonly int64_t base_offset
     cdef readonly int64_t next_offset
     cdef object _cut(self, int64_t found)
-    cpdef bint is_cold(self, int64_t start=*, int64_t most=*) except -1
     cdef int _usable(self, int64_t start) except -1
     cdef object _sent(self, int64_t start, int64_t done, int64_t end, int64_t status)

@@ -122,7 +122,7 @@ cdef class FileRegion:
         self.file.release()
         return self._sent(start, done, end, count)
 
-    cpdef bint is_cold(self, int64_t start=0, int64_t most=2**63 - 1) except -1:
+    def is_cold(self, int64_t start: int = 0, int64_t most: int = 2**63 - 1) -> bool:
         """Return whether to send bytes from ``start`` on, at most ``most``, would wait for the disk.
 
         What this process has just written is not looked at: it is in memory, as long as there is enough.
