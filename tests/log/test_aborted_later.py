@@ -156,3 +156,23 @@ def test_entries_that_come_while_the_list_is_written_are_in_it(tmp_path, monkeyp
         with Log.open(log.path, read_only=True) as other:
             assert values(other) == [b"last"]
             assert [entry.producer_id for entry in other._aborted_in(other._view(), 0, 5)] == [5, 6]
+
+
+@pytest.mark.parametrize("starts_at_log_start", [False, True])
+def test_a_truncation_into_an_older_segment_has_a_list_for_the_new_active_one(tmp_path, starts_at_log_start):
+    with Log.open(tmp_path / "r" / "t-0", retention_ms=-1) as log:
+        log.append([b"0", b"1"])
+        log.maintenance.roll()
+        log.append([b"2", b"3"])
+        log.maintenance.roll()
+        log.append([b"4"])
+    with Log.open(log.path, retention_ms=-1) as log:
+        if starts_at_log_start:
+            log.delete_before(3)
+        log.replica.truncate_to(3)
+        abort(log, 0)
+        log.append([b"last"])
+        assert values(log)[-1:] == [b"last"]
+        assert b"aborted" not in values(log)
+    with Log.open(log.path, retention_ms=-1) as log:
+        assert b"aborted" not in values(log)

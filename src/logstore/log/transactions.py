@@ -546,6 +546,13 @@ class Transactions(ProducersOfLog):
         self._has_saved([base for base in self.unsaved | self._behind if base not in self._aborted])
         self._save_note()
 
+    def has_new_active(self) -> None:
+        """Record that a truncation has made another segment the active one, of a log in which nothing was aborted.
+
+        Without an entry for it, `note_aborted` would have to read its index.
+        """
+        self._aborted.setdefault(self._segments.active.base_offset, [])
+
     def restarted(self, base_offsets: list[int], producers: Producers, offset: int, generation: int) -> None:
         """Forget every producer and transaction: the log begins again with an empty segment at an offset."""
         self.dropped(base_offsets)

@@ -247,6 +247,7 @@ def _cut_segments_locked(state: State, offset: int) -> int:
     else:
         # An empty snapshot of an earlier truncation would hide the producers of batches to come.
         producer_snapshot.remove_beyond(state.directory, end, state.segments.generation, names)
+        state.transactions.has_new_active()
     state.unsynced.names_changed()
     return end
 
