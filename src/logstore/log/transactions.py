@@ -342,8 +342,9 @@ class Transactions(ProducersOfLog):
                         continue
                     self._hand_over(saving, saved)
                     settle_locked()
-                # A note that cannot be written is written by a later call: nothing waits for it.
-                is_noted = saving.sums is None or saved.note is not None
+                # A note that cannot be written is written by a later call: nothing waits for it. A broken index is
+                # replaced by the next turn, or its error raised.
+                is_noted = bool(saved.broken) or saving.sums is None or saved.note is not None
 
     def _to_save(self) -> AbortedFiles | None:
         """Return what `save` has to write now, None if nothing."""
@@ -521,7 +522,7 @@ class Transactions(ProducersOfLog):
             while (saving := self._to_save()) is not None:
                 saved = aborted_files.write(self._directory, saving)
                 self._hand_over(saving, saved)
-                if saving.sums is not None and saved.note is None:
+                if saving.sums is not None and saved.note is None and not saved.broken:
                     break
         self.sync_files()
 
