@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import signal
 
 import pytest
 
@@ -38,7 +39,7 @@ def committed(log: Log) -> list[bytes | None]:
 
 
 def shown_elsewhere(disk: SimDisk) -> list[bytes | None]:
-    with Log.open(PATH, files=disk, read_only=True) as other:
+    with Log.open(PATH, files=disk.kill(), read_only=True) as other:
         return committed(other)
 
 
@@ -78,3 +79,47 @@ def test_a_roll_at_once_without_space_for_the_index_changes_nothing(tasks):
         assert committed(log) == [b"last"]
     with opened(disk) as log:
         assert committed(log) == [b"last"]
+
+
+@pytest.mark.parametrize("act", ["append", "retain"])
+def test_a_list_that_the_background_could_not_write_is_tried_again(tasks, act):
+    disk = SimDisk(1)
+    with opened(disk) as log:
+        log.append([b"first"])
+        abort(log, 0)
+        disk.fail("open", errno=errno.EMFILE, times=-1, path_contains=".txnindex")
+        tasks.run()
+        log.append([b"second"])
+        tasks.run()
+        assert shown_elsewhere(disk) == [b"first"]
+        disk.heal()
+        if act == "append":
+            log.append([b"third"])
+            tasks.run()
+        else:
+            log.maintenance.retain()
+        assert shown_elsewhere(disk) == [b"first", b"second", b"third"][: 3 if act == "append" else 2]
+
+
+def test_the_rest_of_the_background_goes_on_without_the_list(tasks):
+    disk = SimDisk(1)
+    with opened(disk, segment_bytes=1000) as log:
+        abort(log, 0)
+        log.append([b"x" * 600])
+        disk.fail("open", errno=errno.EMFILE, times=-1, path_contains=".txnindex")
+        tasks.run()
+        assert state_of(log).rolls.may_switch_locked()
+        disk.heal()
+
+
+def test_an_interrupt_while_epochs_are_saved_leaves_the_rest_of_the_follow_up_done(tasks, monkeypatch):
+    with opened(SimDisk(1)) as log:
+        state = state_of(log)
+        monkeypatch.setattr(state.epochs, "is_saved", False)
+        monkeypatch.setattr(state.durability, "save_epochs", lambda: signal.raise_signal(signal.SIGINT))
+        with state.lock:
+            state.ask_follow_up(rolls=True)
+        with pytest.raises(KeyboardInterrupt):
+            state.follow_up()
+        assert tasks.tasks
+        monkeypatch.undo()

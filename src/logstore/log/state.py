@@ -136,6 +136,7 @@ class State(PartitionLog):
         self.published = published_file(directory)
         self._is_published = False  # whether the published file has the current offsets
         self._hides_aborted = False  # whether it may lack stable offsets, see `Transactions.listed_end`
+        self._lists_late = False  # since a warning that has told it
         found.segments.begin_at(found.point.generation)
         is_new = found.point.sequence == 0
         end = found.segments.active.next_offset
@@ -399,6 +400,19 @@ class State(PartitionLog):
             with self.storing():
                 self.transactions.save(self.lock, self.tell_listed_locked)
 
+    def list_aborted(self) -> None:
+        """Do what `save_aborted` does, or, without space or descriptors, have the next append ask for it again."""
+        try:
+            self.save_aborted()
+        except OUT_OF_RESOURCES as error:
+            if not self._lists_late:
+                _logger.warning("aborted transactions are listed later: log=%s error=%s", self.path, error)
+            self._lists_late = True
+            with held(self.lock):
+                self.ask_follow_up(rolls=True)
+        else:
+            self._lists_late = False
+
     def tell_listed_locked(self) -> bool:
         """Show readers in other processes what waited for such files; return whether the log is open."""
         if self.closed or self.failed is not None:
@@ -588,12 +602,16 @@ class State(PartitionLog):
 
     def follow_up(self) -> None:
         """Do what an append has left to do, and ask for what the next ones need; without the lock."""
+        # As one step: an interrupt in the middle would lose what the rest was asked for.
+        shielded(self._follow_up)
+
+    def _follow_up(self) -> None:
         self.has_work = False
-        if not self.epochs.is_saved:
-            shielded(self.durability.save_epochs)
         if self.rolls_have_work:
             self.rolls_have_work = False
-            shielded(self.rolls.ask)
+            self.rolls.ask()
+        if not self.epochs.is_saved:
+            self.durability.save_epochs()
 
     def leave_follow_up(self) -> None:
         """Have the background do what `follow_up` does: for a caller that must wait for no file."""

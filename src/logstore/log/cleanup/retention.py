@@ -61,6 +61,8 @@ def retain(state: State, sync_to: Callable[[int], None], now_ms: int | None = No
     state.check_writable()
     now = state.clock.now_ms() if now_ms is None else now_ms
     rolled = _roll_if_idle(state, now)
+    # Of an idle log, no append asks for it again.
+    state.list_aborted()
     with held(state.lock):
         state.check_whole_locked()
         expired = state.transactions.expire(now)

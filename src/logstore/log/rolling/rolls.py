@@ -77,6 +77,8 @@ class RollingLog(Protocol):
 
     def save_aborted(self) -> None: ...
 
+    def list_aborted(self) -> None: ...
+
 
 class _Roll:
     """One roll: the segment that it has sealed, and the new one with the snapshot for its base offset."""
@@ -274,12 +276,15 @@ class Rolls:
 
     def _work(self) -> None:
         self._is_asked = False
+        # First, since readers in other processes wait for it.
+        self._try(self._list_aborted)
         self._try(self._complete_and_prepare)
+
+    def _list_aborted(self) -> None:
+        self._state.list_aborted()
 
     def _complete_and_prepare(self) -> None:
         state = self._state
-        # First, since readers in other processes wait for it.
-        state.save_aborted()
         with held(state.segments_mutex):
             if self._is_open():
                 if not state.durability.epochs.is_saved:
