@@ -123,3 +123,21 @@ def test_an_interrupt_while_epochs_are_saved_leaves_the_rest_of_the_follow_up_do
             state.follow_up()
         assert tasks.tasks
         monkeypatch.undo()
+
+
+def test_an_open_without_space_for_the_index_hides_the_records_from_other_processes(tasks):
+    disk = SimDisk(1)
+    log = opened(disk)
+    log.append([b"first"])
+    abort(log, 0)
+    log.append([b"second"])
+    killed = disk.kill()
+    killed.fail("open", errno=errno.ENOSPC, times=-1, path_contains=".txnindex.tmp")
+    with opened(killed) as again:
+        assert committed(again) == [b"first", b"second"]
+        assert shown_elsewhere(killed) == [b"first"]
+        killed.heal()
+        again.append([b"third"])
+        tasks.run()
+        assert shown_elsewhere(killed) == [b"first", b"second", b"third"]
+    log.close()

@@ -203,6 +203,9 @@ class State(PartitionLog):
         # The clean mark is removed durably before the first write: a crash would leave it on a torn log.
         self.must_unmark = found.point.clean
         with held(self.lock):
+            if self.transactions.must_save:
+                # A full disk took no index that was built again: readers in other processes wait for it.
+                self._hide_aborted_locked()
             self.move_marks_locked()
 
     def look_back(self, now_ms: int) -> None:
@@ -391,8 +394,11 @@ class State(PartitionLog):
         """List an aborted transaction whose marker is in the active segment; its files may follow later."""
         self.transactions.note_aborted(entry)
         if self.transactions.must_save:
-            self._hides_aborted = self.transactions.listed_end < INT64_MAX
-            self.ask_follow_up(rolls=True)
+            self._hide_aborted_locked()
+
+    def _hide_aborted_locked(self) -> None:
+        self._hides_aborted = self.transactions.listed_end < INT64_MAX
+        self.ask_follow_up(rolls=True)
 
     def save_aborted(self) -> None:
         """Write what the files of aborted transactions lack, without the lock; raises as `Transactions.save`."""

@@ -244,6 +244,7 @@ class Transactions(ProducersOfLog):
                 except OUT_OF_RESOURCES:
                     # The log opens anyway: its segments could not be deleted from a full disk otherwise.
                     self.unsaved.add(base)
+                    self.listed_end = min([self.listed_end, *(entry.first_offset for entry in entries)])
             elif entries:
                 self.sums = {**(self.sums or {}), base: NOTHING.plus(data)}
         # Loaded now, so that no append under the log's lock reads a file.
