@@ -10,6 +10,7 @@ import pytest
 from logstore import Log
 from logstore.errors import DiskFullError
 from logstore.log import Marker, ProducerStamp
+from logstore.log.append import flush
 from logstore.log.rolling import worker
 from logstore.testing import SimDisk
 from tests.kit.inside import state_of
@@ -43,10 +44,10 @@ def shown_elsewhere(disk: SimDisk) -> list[bytes | None]:
         return committed(other)
 
 
-def refuse_lists(disk: SimDisk) -> None:
-    """Have no index and no note written, for want of space."""
+def refuse_lists(disk: SimDisk, error: int = errno.ENOSPC) -> None:
+    """Have no index and no note written, for want of space or descriptors."""
     for name in (".txnindex", "logstore.aborted"):
-        disk.fail("open", errno=errno.ENOSPC, times=-1, path_contains=name)
+        disk.fail("open", errno=error, times=-1, path_contains=name)
 
 
 @pytest.mark.parametrize("act", ["save", "sync"])
@@ -56,12 +57,12 @@ def test_an_index_without_space_is_an_error_though_the_note_has_none_either(task
         state = state_of(log)
         abort(log, 0)
         refuse_lists(disk)
-        with pytest.raises(DiskFullError):
-            if act == "save":
+        if act == "save":
+            with pytest.raises(DiskFullError):
                 state.save_aborted()
-            else:
-                with state.lock:
-                    state.transactions.sync()
+        else:
+            with pytest.raises(DiskFullError), state.lock:
+                state.transactions.sync()
         assert not state.transactions.is_saved
         disk.heal()
 
@@ -141,3 +142,80 @@ def test_an_open_without_space_for_the_index_hides_the_records_from_other_proces
         tasks.run()
         assert shown_elsewhere(killed) == [b"first", b"second", b"third"]
     log.close()
+
+
+def unlisted_below_sealed(disk: SimDisk, tasks: HeldTasks, error: int = errno.ENOSPC) -> Log:
+    """Return a log of three segments; the second one has an aborted transaction that no file could list."""
+    log = opened(disk)
+    log.append([b"0"])
+    abort(log, 0)
+    log.maintenance.roll()
+    tasks.run()
+    log.append([b"3"])
+    abort(log, 1)
+    log.append([b"6"])
+    refuse_lists(disk, error)
+    log.maintenance.roll()
+    tasks.run()
+    return log
+
+
+@pytest.mark.parametrize("offset", [3, 6])
+def test_an_unlisted_abort_prevents_no_deletion_and_stays_below_the_recovery_point(tasks, offset):
+    disk = SimDisk(1)
+    log = unlisted_below_sealed(disk, tasks)
+    assert log.metrics().recovery_point <= 3
+    log.delete_before(offset)
+    assert log.log_start_offset == offset
+    expected = [b"3", b"6"][-1 if offset == 6 else 0 :]
+    with opened(disk.crash("none")) as found:
+        assert committed(found) == expected
+    disk.heal()
+    log.append([b"7"])
+    tasks.run()
+    log.flush()
+    assert log.metrics().recovery_point == 8
+    with opened(disk.crash("none")) as found:
+        assert committed(found) == [*expected, b"7"]
+    log.close()
+
+
+def test_a_list_that_is_written_late_is_synced_before_the_recovery_point_rises_over_it(tasks):
+    disk = SimDisk(1)
+    log = unlisted_below_sealed(disk, tasks, errno.EMFILE)
+    disk.heal()
+    log.append([b"7"])
+    tasks.run()
+    # A deletion writes a recovery point, and syncs no list.
+    log.delete_before(3)
+    with opened(disk.crash("none")) as found:
+        assert committed(found) == [b"3", b"6"]
+    log.maintenance.roll()
+    tasks.run()
+    assert log.metrics().recovery_point == 8
+    log.close()
+
+
+def test_a_flush_without_space_for_the_list_leaves_the_recovery_point_though_it_is_written_meanwhile(
+    tasks, monkeypatch
+):
+    disk = SimDisk(1)
+    with opened(disk) as log:
+        log.append([b"0"])
+        abort(log, 0)
+        refuse_lists(disk)
+        honest = flush.sync_unless_dropped
+
+        def late(segment):
+            disk.heal()
+            state_of(log).save_aborted()
+            honest(segment)
+
+        monkeypatch.setattr(flush, "sync_unless_dropped", late)
+        log.flush()
+        assert log.metrics().recovery_point == 0
+        with opened(disk.crash("none")) as found:
+            assert committed(found) == [b"0"]
+        log.append([b"3"])
+        log.flush()
+        assert log.metrics().recovery_point == 4

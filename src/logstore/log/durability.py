@@ -110,7 +110,7 @@ class Durability:
         """Return the current recovery point; its position is the end of the active segment, if that is synced."""
         log = self._log
         active = log.segments.active
-        synced = log.synced.value
+        synced = self.allowed_point()
         at_end = synced == active.next_offset and synced >= active.base_offset
         known: RecoveryPoint = self.recovery.point
         place = (active.base_offset, active.size) if at_end else (known.segment_base_offset, known.position)
@@ -122,11 +122,22 @@ class Durability:
             segment_base_offset=place[0],
             position=place[1],
             log_start_offset=max(log.log_start, self.recovery.least_start),
-            replay_from=synced if log.transactions.is_idle else -1,
+            replay_from=synced if log.transactions.is_idle and synced == log.synced.value else -1,
             clean=clean,
             suspect=False,
             lists_aborted=log.transactions.sums is not None,
         )
+
+    def allowed_point(self, log_start: int = 0) -> int:
+        """Return the synced end, or a lower recovery point while an aborted transaction below it is not on disk.
+
+        Only a scan from there on finds that one. The point is at least the ``log_start`` of a deletion.
+        """
+        log = self._log
+        point: int = log.synced.value
+        if not log.transactions.is_on_disk:
+            point = min(point, max(self.recovery.point.recovery_point, log.log_start))
+        return max(point, min(log_start, log.end.value))
 
     def write_locked(self, **changes: Any) -> None:
         """Write the current recovery point, with these fields changed; not synced."""
@@ -173,7 +184,7 @@ class Durability:
 
     def _record_locked(self, active: Segment) -> None:
         # An epoch, or an aborted transaction, that is in no file is found only by a scan from this point on.
-        if self.epochs.is_saved and self._log.transactions.is_saved:
+        if self.epochs.is_saved and self._log.transactions.is_on_disk:
             if self._log.synced.value == active.base_offset:
                 base = active.base_offset
                 self.write_locked(recovery_point=base, segment_base_offset=base, position=0)
@@ -270,9 +281,9 @@ class Durability:
 
     def _point_from(self, log_start: int) -> RecoveryPoint:
         """Return the current recovery point with at least this log start offset, and at least that high."""
-        log, point = self._log, self.point_now(clean=False)
-        synced = max(log.synced.value, min(log_start, log.end.value))
-        return point._replace(log_start_offset=max(point.log_start_offset, log_start), recovery_point=synced)
+        point = self.point_now(clean=False)
+        start = max(point.log_start_offset, log_start)
+        return point._replace(log_start_offset=start, recovery_point=self.allowed_point(log_start))
 
     def note_start(self, *, durable: bool = True) -> None:
         """Copy the log start offset and the log's kind from the recovery file to a second file."""

@@ -414,6 +414,7 @@ class State(PartitionLog):
             if not self._lists_late:
                 _logger.warning("aborted transactions are listed later: log=%s error=%s", self.path, error)
             self._lists_late = True
+            self.transactions.falls_behind()
             with held(self.lock):
                 self.ask_follow_up(rolls=True)
         else:

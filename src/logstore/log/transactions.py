@@ -64,6 +64,7 @@ class Transactions(ProducersOfLog):
         self._index_entries = 0  # how many entries that file has
         # As counts, as in `Unsynced`: with a flag, a change during the sync would be taken for synced.
         self._name_changes = self._synced_name_changes = 0
+        self._gaps = self._closed_gaps = 0  # as counts likewise, see `falls_behind`
         self._sealed_indexes: list[File] = []  # of segments that rolls have sealed, to be synced
         self._unused: list[File] = []  # to be closed once no `save` writes to them
         # Segments whose index file lacks entries of their list: the file has to be written again.
@@ -93,8 +94,17 @@ class Transactions(ProducersOfLog):
 
     @property
     def is_saved(self) -> bool:
-        """Return whether the files of the aborted indexes are complete; until then no recovery point may rise."""
+        """Return whether the files of the aborted indexes are complete."""
         return not self.unsaved and not self._behind
+
+    @property
+    def is_on_disk(self) -> bool:
+        """Return whether what was aborted below the synced end is on disk; else no recovery point may rise."""
+        return self.is_saved and self._gaps == self._closed_gaps
+
+    def falls_behind(self) -> None:
+        """Record that the synced end may pass a marker whose index could not be written; `sync_files` ends that."""
+        self._gaps += 1
 
     @property
     def must_save(self) -> bool:
@@ -104,7 +114,9 @@ class Transactions(ProducersOfLog):
     @property
     def is_synced(self) -> bool:
         """Return whether `save` and `sync_files` would have nothing to do."""
-        if self.must_save or self._name_changes != self._synced_name_changes or self._sealed_indexes:
+        if self.must_save or not self.is_on_disk:
+            return False
+        if self._name_changes != self._synced_name_changes or self._sealed_indexes:
             return False
         return self._index_file is None or not (self._index_file.dirty or self._index_file.sync_failed)
 
@@ -378,37 +390,41 @@ class Transactions(ProducersOfLog):
                 # Replaced by the next turn; an append writes nothing to it meanwhile.
                 self.unsaved.add(base)
                 continue
-            entries = self._aborted[base]
+            rest = self._aborted[base][len(index.entries) :]
             self._name_changes += 1
-            if base != self._segments.active.base_offset:
-                if file is not None and file not in self._sealed_indexes:
-                    self._sealed_indexes.append(file)
-            elif file is not self._index_file:
+            is_active = base == self._segments.active.base_offset
+            if is_active and file is not self._index_file:
                 self._close_index()
                 self._index_file = file
-            self.unsaved.discard(base)
-            self._behind.discard(base)
-            if base == self._segments.active.base_offset:
+            if is_active:
                 self._index_entries = len(index.entries)
-            if len(entries) > len(index.entries):
-                self._put_rest(base, file, entries[len(index.entries) :], len(index.entries))
+            is_whole = not rest or self._put_rest(base, file, rest, len(index.entries))
+            # After that: a sync without the lock closes it, and must find in it whatever is written here.
+            if not is_active and file is not None and file not in self._sealed_indexes:
+                self._sealed_indexes.append(file)
+            if is_whole:
+                self.unsaved.discard(base)
+                self._behind.discard(base)
         if saving.sums is not None:
             self._install_note(saved.note, saving.active, saving.sums)
         saved.close_unused()
         if self.is_saved:
             self.listed_end = INT64_MAX
 
-    def _put_rest(self, base: int, file: File | None, rest: list[AbortedTransaction], written: int) -> None:
-        """Write entries that an append has listed while the others were written."""
+    def _put_rest(self, base: int, file: File | None, rest: list[AbortedTransaction], written: int) -> bool:
+        """Write entries that an append has listed while the others were written; return whether they are there."""
         try:
             if file is None or not file.is_at_hand():
                 self._behind.add(base)
-                return
+                self.unsaved.discard(base)
+                return False
             file.write(transaction_index.encode(rest), written * ENTRY_BYTES)
         except StorageError:
             self.unsaved.add(base)
-        else:
+            return False
+        if base == self._segments.active.base_offset:
             self._index_entries = written + len(rest)
+        return True
 
     def _halt(self) -> None:
         """Make void what `save` writes, and wait for its file operation; under the log's lock, before a change."""
@@ -418,6 +434,10 @@ class Transactions(ProducersOfLog):
 
     def sync_files(self) -> None:
         """Sync the indexes and the names of new ones. Called with or without the log's lock, after `save`."""
+        # First: what is written after this may not be synced below.
+        gaps = self._gaps
+        if not self.is_saved:
+            gaps = self._closed_gaps
         # Before the sealed ones: a roll may seal it in between.
         active = self._index_file
         self.sync_sealed()
@@ -427,6 +447,7 @@ class Transactions(ProducersOfLog):
         if changed > self._synced_name_changes:
             self._directory.sync()
             self._synced_name_changes = max(self._synced_name_changes, changed)
+        self._closed_gaps = max(self._closed_gaps, gaps)
 
     def listed(self, base_offset: int) -> list[AbortedTransaction]:
         """Return the aborted transactions whose markers are in a segment."""

@@ -153,6 +153,7 @@ class Flusher:
 
     def _warn_of_unlisted(self, error: DiskFullError) -> None:
         # The records are synced all the same, but no recovery point rises over them.
+        self._state.transactions.falls_behind()
         _logger.warning("aborted transactions not listed: log=%s error=%s", self._state.path, error)
 
     def _sync(self, found: _Round) -> None:
@@ -189,7 +190,7 @@ class Flusher:
             return
         try:
             # An epoch that is not in its file is found only by a scan; a higher recovery point would lose it.
-            if state.epochs.is_saved and state.transactions.is_saved:
+            if state.epochs.is_saved and state.transactions.is_on_disk:
                 base = active.base_offset
                 state.durability.write_locked(recovery_point=target, segment_base_offset=base, position=position)
         except StorageError as error:

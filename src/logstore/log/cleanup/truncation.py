@@ -141,7 +141,10 @@ def _begin_again_locked(state: State, offset: int, old: tuple[Segment, ...]) -> 
     state.directory.sync()
     state.segments.replaced()
     state.marks.restart(offset)
-    state.durability.write_durably_locked(segment_base_offset=offset, position=0, replay_from=-1)
+    # Whatever is not listed is gone with the old segments.
+    state.durability.write_durably_locked(
+        recovery_point=offset, segment_base_offset=offset, position=0, replay_from=-1
+    )
     state.durability.note_start()
     state.publish_locked()
     state.segments.drop(old)
@@ -213,7 +216,8 @@ def _cut_segments_locked(state: State, offset: int) -> int:
     state.marks.lower_synced(min(synced, end))
     try:
         at = min(target.base_offset, state.synced.value)
-        point = at if starts_at_log_start else state.synced.value
+        point = at if starts_at_log_start else state.durability.allowed_point()
+        at = min(at, point)
         state.durability.write_durably_locked(
             recovery_point=point, segment_base_offset=at, position=0, replay_from=-1
         )
@@ -419,7 +423,8 @@ def _delete_locked(state: State) -> None:
     # Listed now: without a free descriptor this fails, and must do so before anything has changed.
     names = set(state.directory.names())
     start = state.log_start
-    state.durability.write_durably_locked(log_start_offset=start, recovery_point=max(state.synced.value, start))
+    point = state.durability.allowed_point(start)
+    state.durability.write_durably_locked(log_start_offset=start, recovery_point=point)
     state.durability.note_start()
     doomed = _below(state, start)
     state.holds.keep_leaving(doomed, state.transactions.aborted_between)

@@ -75,8 +75,6 @@ class RollingLog(Protocol):
 
     def move_marks_locked(self, *, has_grown: bool) -> None: ...
 
-    def save_aborted(self) -> None: ...
-
     def list_aborted(self) -> None: ...
 
 
@@ -353,7 +351,8 @@ class Rolls:
         for roll in self._unfinished:
             if not roll.is_complete:
                 break
-            state.save_aborted()
+            # Without space for the list, no recovery point rises over the segment, but it can be deleted.
+            state.list_aborted()
             with self._state.storing():
                 self._sync(roll)
             with held(state.lock):
@@ -430,7 +429,10 @@ class Rolls:
         for segment in state.unsynced.segments:
             if segment.base_offset <= roll.old.base_offset:
                 sync_unless_dropped(segment)
-        state.transactions.sync_sealed()
+        if state.transactions.is_on_disk:
+            state.transactions.sync_sealed()
+        else:
+            state.transactions.sync_files()  # what was written late
         state.directory.sync()
 
     def _save_note_locked(self) -> None:
