@@ -128,7 +128,7 @@ def test_a_truncation_waits_for_the_list_and_makes_it_void(tmp_path, monkeypatch
 def test_planted_a_truncation_that_does_not_wait_for_the_list_is_found(tmp_path, monkeypatch):
     def search() -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(Transactions, "_halt", lambda self: None)
+            patch.setattr(Transactions, "halt", lambda self: None)
             assert cut_while_it_is_written(tmp_path, patch) == [b"first", b"undecided"]
 
     must_break("undecided", search)

@@ -11,6 +11,9 @@ from logstore import Log
 from logstore.errors import DiskFullError
 from logstore.log import Marker, ProducerStamp
 from logstore.log.append import flush
+from logstore.log.directory.files import Directory
+from logstore.log.directory.segments import Segments
+from logstore.log.formats import aborted_files
 from logstore.log.rolling import worker
 from logstore.testing import SimDisk
 from tests.kit.inside import state_of
@@ -219,3 +222,47 @@ def test_a_flush_without_space_for_the_list_leaves_the_recovery_point_though_it_
         log.append([b"3"])
         log.flush()
         assert log.metrics().recovery_point == 4
+
+
+def test_no_index_is_made_for_a_segment_that_a_truncation_has_removed(tasks, monkeypatch):
+    disk = SimDisk(1)
+    with opened(disk) as log:
+        log.append([b"0"])
+        log.maintenance.roll()
+        tasks.run()
+        abort(log, 0)
+        transactions, directory = state_of(log).transactions, Directory(PATH, disk)
+        with state_of(log).lock:
+            saving = transactions._to_save()
+        honest = Segments.drop
+
+        def drop(segments, doomed):
+            honest(segments, doomed)
+            # As a thread in `save`, which has looked at what is missing before the truncation began.
+            if saving.version == transactions._version:
+                aborted_files.write(directory, saving).close()
+
+        monkeypatch.setattr(Segments, "drop", drop)
+        log.replica.truncate_to(0)
+        assert "00000000000000000001.txnindex" not in directory.names()
+
+
+def test_a_deletion_removes_an_index_that_is_made_meanwhile(tasks, monkeypatch):
+    disk = SimDisk(1)
+    with opened(disk) as log:
+        abort(log, 0)
+        refuse_lists(disk, errno.EMFILE)
+        log.maintenance.roll()
+        tasks.run()
+        log.append([b"2"])
+        state = state_of(log)
+        honest = state.holds.keep_leaving
+
+        def keep_leaving(*arguments):
+            disk.heal()
+            state.save_aborted()
+            honest(*arguments)
+
+        monkeypatch.setattr(state.holds, "keep_leaving", keep_leaving)
+        log.delete_before(2)
+        assert [name for name in Directory(PATH, disk).names() if name.endswith(".txnindex")] == []

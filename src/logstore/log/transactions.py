@@ -426,7 +426,7 @@ class Transactions(ProducersOfLog):
             self._index_entries = written + len(rest)
         return True
 
-    def _halt(self) -> None:
+    def halt(self) -> None:
         """Make void what `save` writes, and wait for its file operation; under the log's lock, before a change."""
         self._version += 1
         with held(self._writing):
@@ -540,7 +540,7 @@ class Transactions(ProducersOfLog):
             StorageFailedError: the sync failed.
         """
         if self.must_save:
-            self._halt()
+            self.halt()
             while (saving := self._to_save()) is not None:
                 saved = aborted_files.write(self._directory, saving)
                 self._hand_over(saving, saved)
@@ -550,7 +550,7 @@ class Transactions(ProducersOfLog):
 
     def truncated(self, offset: int, producers: Producers, generation: int) -> None:
         """Use the replayed state after a truncation to an offset; forget aborted transactions above it."""
-        self._halt()
+        self.halt()
         self._close_index()
         self.producers = producers
         self.has_producers = self.has_producers or not self.is_idle
@@ -618,10 +618,10 @@ class Transactions(ProducersOfLog):
         return unused
 
     def _stop_saving(self, base_offsets: Collection[int]) -> None:
-        """Keep `save` away from the indexes of segments that are about to be removed; see `_halt`."""
+        """Keep `save` away from the indexes of segments that are about to be removed; see `halt`."""
         self._version += 1
         if not (self.unsaved | self._behind).isdisjoint(base_offsets):
-            self._halt()
+            self.halt()
 
     def _close_index(self) -> None:
         if self._index_file is not None:
@@ -636,7 +636,7 @@ class Transactions(ProducersOfLog):
 
     def close(self) -> None:
         """Close every file; what `save` writes is done before, so that the next opener does not meet it."""
-        self._halt()
+        self.halt()
         for file in (*self._sealed_indexes, *self._unused):
             file.close()
         self._close_index()

@@ -64,6 +64,8 @@ def cut_locked(state: State, offset: int) -> int:
     try:
         with state.change():
             state.rolls.finish_locked()
+            # Before a file goes: it would be made again.
+            state.transactions.halt()
             end = _cut_segments_locked(state, offset)
             state.rolls.settle_locked()
             # A power cut would bring the names of removed files back.
@@ -138,6 +140,7 @@ def _restart_locked(state: State, offset: int) -> None:
 
 
 def _begin_again_locked(state: State, offset: int, old: tuple[Segment, ...]) -> None:
+    state.transactions.halt()
     state.directory.sync()
     state.segments.replaced()
     state.marks.restart(offset)
@@ -339,6 +342,10 @@ def _delete(state: State, offset: int, *, again: bool) -> int:
                 state.check_whole_locked()
                 with state.change():
                     unused = _detach_locked(state, offset, doomed)
+            if doomed and state.transactions.sums is not None:
+                # An aborted index may have been made since; from now on none of these is.
+                with suppress(OUT_OF_RESOURCES):
+                    names.update(state.directory.names())
             if unused is not None:
                 unused.close()
             state.durability.save_epochs()
@@ -420,6 +427,8 @@ def _failing(state: State) -> Iterator[None]:
 
 def _delete_locked(state: State) -> None:
     """Delete the segments below the log start under the log's lock, of a log that is about to begin again."""
+    # Before the names are listed: no aborted index is made after that.
+    state.transactions.halt()
     # Listed now: without a free descriptor this fails, and must do so before anything has changed.
     names = set(state.directory.names())
     start = state.log_start
