@@ -266,3 +266,15 @@ def test_a_deletion_removes_an_index_that_is_made_meanwhile(tasks, monkeypatch):
         monkeypatch.setattr(state.holds, "keep_leaving", keep_leaving)
         log.delete_before(2)
         assert [name for name in Directory(PATH, disk).names() if name.endswith(".txnindex")] == []
+
+
+def test_a_copy_lists_what_was_in_memory_alone(tasks):
+    disk = SimDisk(1)
+    with opened(disk) as log:
+        abort(log, 0)
+        log.maintenance.roll()
+        log.append([b"last"])
+        taken, target = log.maintenance.checkpoint(), Directory("/copy/t-0", disk)
+        target.create()
+        log.maintenance.copy(taken, target)
+        assert log.maintenance.verify(taken, target) > 0

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from logstore._segment import Segment
-from logstore.errors import CheckpointCopyError, CorruptRecordError, RecordError, StorageError
+from logstore.errors import CheckpointCopyError, CorruptRecordError, LogstoreError, RecordError, StorageError
 from logstore.io._files import errno_of
 from logstore.io._interrupts import held
 from logstore.log.directory import files
@@ -92,6 +93,9 @@ def copy(state: State, checkpoint: LogCheckpoint, target: Directory, *, link: bo
         DamagedLogError: offsets are missing between two segments.
         StorageError: the copy could not be written.
     """
+    with suppress(LogstoreError):
+        # An aborted index may still be in memory alone. Without it, the copy's first open builds it again.
+        state.save_aborted()
     source = state.directory
     linked = copied = 0
     point = RecoveryPoint(
