@@ -22,6 +22,7 @@ from logstore.log.append.ingest_file import Whole
 from logstore.log.directory.files import Directory
 from logstore.log.directory.segments import Segments
 from logstore.log.rolling.rolls import Rolls
+from logstore.log.space_quota import UnlimitedSpace
 from logstore.records import Marker
 from logstore.testing import FaultyFiles, SimDisk
 from tests.crash.planted import must_break
@@ -458,3 +459,26 @@ def test_every_change_fails_in_turn_and_the_log_keeps_what_was_there(filled):
             break
     assert outcomes == {"failed"}
     assert nth > 8
+
+
+class Reclaiming(UnlimitedSpace):
+    """A quota that has always made space."""
+
+    def reclaim(self, needed):
+        return True
+
+
+def test_a_prepared_file_that_cannot_be_removed_has_the_records_appended_once(caplog):
+    disk = SimDisk()
+    with Log.open("/data/t-0", files=disk, quota=Reclaiming()) as log:
+        log.append([b"before"])
+        log._state.rolls.make_ready()
+        disk.fail("unlink", errno=errno.ENOSPC, path_contains="logstore.after-")
+        assert adopt(log, batches_of(), files=disk).first_offset == 1
+        assert "removed later" in caplog.text
+        assert values_of(log) == [b"before", *VALUES]
+        log.append([b"after"])
+        assert adopt(log, batches_of(), files=disk).first_offset == 12
+        names = Directory("/data/t-0", disk).names()
+        assert not [name for name in names if name.startswith("logstore.after-")], names
+        log._state.rolls.make_ready()

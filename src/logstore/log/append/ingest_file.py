@@ -102,11 +102,13 @@ def ingest(
                         if left and state.segments.active.size and not state.rolls.may_adopt_locked():
                             continue
                         result = _ingest_locked(state, whole, file, batches, producer, newest, now_ms)
-                    state.rolls.remove_left()
                     return result
             raise AssertionError(f"{state.name}: no attempt was the last")
 
         result = with_space(state.quota, whole.size, attempt)
+        # Not in the attempt: an error of it would have the records appended again.
+        with held(state.segments_mutex):
+            state.rolls.remove_left()
         if state.has_work:
             state.follow_up()
         return result

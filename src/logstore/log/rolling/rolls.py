@@ -218,15 +218,22 @@ class Rolls:
     def remove_left(self) -> None:
         """Remove prepared files that no roll has used, without the lock, holding `State.segments_mutex`.
 
-        So no file of that name is prepared meanwhile.
+        So no file of that name is prepared meanwhile. Without space or descriptors, a later call removes them.
         """
         state = self._state
         with held(state.lock):
             left, self._left = self._left, ()
-        with state.storing():
-            for file, name in left:
-                file.close()
-                state.directory.remove(name)
+        try:
+            with state.storing():
+                while left:
+                    file, name = left[0]
+                    file.close()
+                    state.directory.remove(name)
+                    left = left[1:]
+        except OUT_OF_RESOURCES as error:
+            _logger.warning("a prepared file is removed later: log=%s error=%s", state.path, error)
+            with held(state.lock):
+                self._left = (*left, *self._left)
 
     def finish_locked(self) -> None:
         """Finish every roll at once, under the log's lock; may be called again after an error.
@@ -394,6 +401,8 @@ class Rolls:
                 state.unsynced.names_changed()
             state.unsynced.sync_names()
         with held(state.lock):
+            # One of that name that is still to be removed was this file.
+            self._left = tuple(each for each in self._left if each[1] != name)
             is_wanted = state.segments.active is active and self._is_open()
             if is_wanted:
                 self._next, self._follows = file, active
