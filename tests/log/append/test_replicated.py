@@ -427,3 +427,19 @@ def test_a_run_makes_no_object_for_a_batch_or_a_record(tmp_path):
     # An object for each batch or record would take 32 kB more, at least.
     assert many < few + 8_000
     assert large < few + 8_000
+
+
+@pytest.mark.parametrize("has_prepared", [False, True])
+def test_an_empty_segment_that_cannot_reach_a_batch_behind_a_gap_is_left_behind_it(tmp_path, has_prepared):
+    """As a compaction leaves it: one record, and the last offset of all that were in the batch."""
+    batch = bytearray(at(one_batch([b"wide"]), 5))
+    struct.pack_into(">i", batch, 23, 2**31 - 1)
+    struct.pack_into(">I", batch, 17, crc32c(batch[21:]))
+    with open_log(tmp_path) as log:
+        if has_prepared:
+            log._state.rolls.make_ready()
+        assert log.replica.append_replicated(bytes(batch)).last_offset == 5 + 2**31 - 1
+        assert [record.value for record in log.scan()] == [b"wide"]
+        assert log.append([b"next"]).first_offset == 5 + 2**31
+    with open_log(tmp_path) as log:
+        assert [record.value for record in log.scan()] == [b"wide", b"next"]

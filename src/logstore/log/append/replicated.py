@@ -76,7 +76,8 @@ def _write_locked(state: State, run: ReplicatedRun, now_ms: int) -> int:
     while run.taken < run.count:
         piece = run.piece(state)
         if piece is None:
-            if run.first_offset - state.end.value > INT32_MAX:
+            # An empty segment, which no roll would replace, cannot reach the last offset of a batch behind a gap.
+            if run.first_offset - state.end.value > INT32_MAX or not state.segments.active.size:
                 shielded(state.skip_to_locked, run.first_offset)
             elif state.mode.in_memory or state.rolls.may_switch_locked():
                 shielded(state.roll_locked)
