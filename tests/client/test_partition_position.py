@@ -11,6 +11,7 @@ import pytest
 from logstore.client.consumer import Consumer, open_consumer
 from logstore.client.partition_position import PositionRules
 from logstore.protocol.generated.messages import (
+    FetchRequest,
     ListOffsetsRequest,
     OffsetFetchRequest,
     OffsetForLeaderEpochRequest,
@@ -125,3 +126,26 @@ def test_partitions_asked_for_one_by_one_are_found(
         reader.assign(NAMES[:200])
         reader.poll()
     assert asked(cluster) == {"ListOffsetsRequest": 200}
+
+
+def test_records_are_read_again_after_an_interrupt_in_the_poll_that_has_reset_their_position(
+    cluster: FakeCluster, consumer: Callable[..., Consumer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The records from 2 on are taken, 5 is out of range, and Ctrl-C comes while the latest end is asked for."""
+    with consumer(auto_offset_reset="latest") as reader:
+        reader.assign(NAMES[:1])
+        reader.seek(NAMES[0], 0)
+        assert [record.offset for record in reader.poll(10, max_records=2)] == [0, 1]
+        partition = reader._subscription.partitions[NAMES[0]]
+        cluster.brokers[1].plan(FetchRequest, 1)
+        wait_for(lambda: partition.cursor.error is not None)  # type: ignore[attr-defined]
+
+        def interrupted(*_: Any) -> None:
+            assert partition.offset < 0
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(PositionRules, "find_soon", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                reader.poll()
+        assert [record.offset for record in reader.poll(10)] == [2, 3, 4]

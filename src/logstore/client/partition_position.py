@@ -96,9 +96,12 @@ class PartitionPosition:
         The cursor is not told: if the log was cut meanwhile, the next read still has to go back further.
         """
         self.stop()
-        offset = min(offset, self.position)
+        at = self.position
+        offset = offset if at < 0 else min(offset, at)
         self.run = None
         self.offset = self.done = offset
+        # Behind these records the offset was out of range, and that is found again: they may still be there.
+        self.reset_from = -1
 
 
 class _Beginning(NamedTuple):
