@@ -128,6 +128,19 @@ def test_partitions_asked_for_one_by_one_are_found(
     assert asked(cluster) == {"ListOffsetsRequest": 200}
 
 
+def poll_and_interrupt_the_reset(reader: Consumer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C comes once a position was reset, before any broker is asked where to read on."""
+
+    def interrupted(_: PositionRules, partitions: Any, among: Any) -> None:
+        assert {one.position for one in partitions} == {-1}
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PositionRules, "find_soon", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            reader.poll()
+
+
 def test_records_are_read_again_after_an_interrupt_in_the_poll_that_has_reset_their_position(
     cluster: FakeCluster, consumer: Callable[..., Consumer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,12 +153,35 @@ def test_records_are_read_again_after_an_interrupt_in_the_poll_that_has_reset_th
         cluster.brokers[1].plan(FetchRequest, 1)
         wait_for(lambda: partition.cursor.error is not None)  # type: ignore[attr-defined]
 
-        def interrupted(*_: Any) -> None:
-            assert partition.offset < 0
-            raise KeyboardInterrupt
-
-        with monkeypatch.context() as patched:
-            patched.setattr(PositionRules, "find_soon", interrupted)
-            with pytest.raises(KeyboardInterrupt):
-                reader.poll()
+        poll_and_interrupt_the_reset(reader, monkeypatch)
         assert [record.offset for record in reader.poll(10)] == [2, 3, 4]
+
+
+def test_a_partition_that_was_reset_has_its_turn_although_the_fetch_at_its_old_place_has_failed_again(
+    cluster: FakeCluster, consumer: Callable[..., Consumer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with consumer(auto_offset_reset="earliest") as reader:
+        reader.assign(NAMES[:1])
+        assert len(reader.poll(10)) == 5
+        assert reader.poll() == []
+        partition = reader._subscription.partitions[NAMES[0]]
+        assert partition.end is not None
+        cluster.brokers[1].plan(FetchRequest, 1, 1)
+        for _ in range(2):
+            wait_for(lambda: partition.cursor.error is not None)  # type: ignore[attr-defined]
+            if partition.offset >= 0:
+                poll_and_interrupt_the_reset(reader, monkeypatch)
+        assert [record.offset for record in reader.poll(10)] == [0, 1, 2, 3, 4]
+
+
+def test_partitions_that_were_paused_before_they_had_a_position_are_asked_for_together(
+    cluster: FakeCluster, consumer: Callable[..., Consumer]
+) -> None:
+    with consumer(auto_offset_reset="earliest") as reader:
+        reader.assign(NAMES)
+        reader.pause()
+        assert reader.poll() == []
+        assert asked(cluster) == {}
+        reader.resume()
+        assert reader.poll(10)
+        assert asked(cluster) == {"ListOffsetsRequest": 3}

@@ -242,6 +242,8 @@ class Consumer:
             chosen = self._subscription.chosen(partitions)
             for partition in chosen:
                 partition.paused = False
+                if partition.position < 0:
+                    self._subscription.may_have_grown = True  # where they begin is asked for all at once
             # A poll that finds records of others tells the fetcher nothing, and this one may have none ahead.
             self._fetcher.want([each.cursor for each in chosen], is_wanted=True)
 

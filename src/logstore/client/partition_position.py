@@ -405,6 +405,8 @@ class PositionRules:
         if self._rule == "none":
             raise error
         # Found as any beginning is, but for the committed offset: a leader that has died keeps no other waiting.
+        # A poll passes over a partition that stands at its mark, and the mark of one with an error is -1 too.
+        partition.end = None
         partition.reset_from, partition.offset = partition.offset, -1
 
     def _first_offsets(
