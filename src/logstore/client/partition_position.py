@@ -121,6 +121,7 @@ class _Questions:
         self.partitions = partitions
         self.pause_s = pause_s
         self.asked = OneRound(PATIENCE_S * 2.0 ** min(failures, 10), counts_at_once=failures > 0 or can_read)
+        self.is_again = failures > 0
         self.is_waited_for = not failures  #: a poll waits for the slow ones once
         self.found: dict[PartitionPosition, _Beginning] = {}
         self.error: Exception | None = None
@@ -288,6 +289,9 @@ class PositionRules:
         try:
             if round.pause_s:
                 threading.Event().wait(round.pause_s)
+            if round.is_again:
+                # Leaders may have changed. Here: metadata that a poll asks for could be a frozen broker's to tell.
+                self._backend.look_again({one.name.topic for one in round.partitions})
             self._look_up(round.partitions, round.found, round.asked)
         except Exception as error:  # noqa: BLE001  the consumer's thread raises it
             round.error = error

@@ -474,5 +474,4 @@ class Cluster:
         for tp in partitions:
             if tp not in done and tp not in asked.left:
                 asked.left[tp] = BrokerTimeoutError(f"{what}: no answer for {tp}")
-        self.forget({tp.topic for tp in asked.left})
         return done

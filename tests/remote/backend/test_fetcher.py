@@ -34,6 +34,7 @@ from logstore.protocol.generated import messages as m
 from logstore.records import TopicPartition
 from logstore.remote.backend.backend import RemoteBackend
 from logstore.remote.client import Client
+from logstore.remote.cluster import Cluster
 from logstore.remote.metadata.bootstrap import BOOTSTRAP_NODE
 from logstore.remote.network.loop import NetworkThread
 from tests.kit.striking import at_line
@@ -753,6 +754,24 @@ def test_a_leader_that_does_not_tell_beginnings_keeps_no_other_waiting(cluster, 
         with cluster.lock:
             cluster.partition(FLIGHTS).add([b"late"])
         wait_for(lambda: [record.value for record in reader.consumer.poll(0.1)][-1:] == [b"late"])
+
+
+def test_a_poll_asks_for_no_metadata_while_beginnings_are_not_told(cluster, monkeypatch):
+    """The broker that tells no beginning could be the one that is asked: it may be frozen."""
+    refresh, callers = Cluster.refresh, []
+
+    def noted(*args):
+        callers.append(threading.current_thread().name)
+        return refresh(*args)
+
+    cluster.brokers[1].plan(m.ListOffsetsRequest, silence, 6)
+    with Reader(cluster, request_timeout_ms=60_000) as reader:
+        reader.consumer.assign_topics("flights")
+        monkeypatch.setattr(Cluster, "refresh", noted)
+        partition = reader.consumer._subscription.partitions[FLIGHTS]
+        wait_for(lambda: reader.consumer.poll(0.1) or partition.offset >= 0)
+        assert set(callers) == {"logstore-positions"}
+        assert len(callers) == 2, "each later round asks where the leaders are by now"
 
 
 @pytest.mark.parametrize("rule", ["earliest", "latest"])
