@@ -511,6 +511,21 @@ def test_a_commit_that_is_refused_tells_about_the_membership(name: str, outcome:
     assert not old.seen(PartitionsLost)
 
 
+def test_a_commit_that_overtakes_the_answer_to_join_group_costs_no_membership() -> None:
+    """The coordinator has begun generation 2, and the commit of generation 1 comes by another connection."""
+    one = Drive().stable()
+    one.member.rejoin("a test")
+    one.run()
+    held = one.member.held
+    code = CODE["ILLEGAL_GENERATION"]
+    assert one.member.settle_commit(code, one.member.identity, one.now) is CommitOutcome.REBALANCING
+    one.run()
+    assert (one.member.phase, one.member.held) == (MemberPhase.JOINING, held)
+    one.stable(generation=2)
+    assert (one.member.identity.generation, one.member.held) == (2, held)
+    assert not one.seen(PartitionsLost)
+
+
 def test_older_versions_name_one_group_and_one_member() -> None:
     assert in_version(FindCoordinatorRequest(coordinator_keys=["g"]), 4).coordinator_keys == ["g"]
     message = LeaveGroupRequest(group_id="g", members=[LeaveGroupRequest.MemberIdentity(member_id="m-1")])

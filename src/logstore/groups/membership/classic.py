@@ -162,6 +162,9 @@ class ClassicMember(GroupMemberBase):
             if is_current:
                 self.rejoin("a commit has found a rebalance")
             return CommitOutcome.REBALANCING
+        if name == "ILLEGAL_GENERATION" and is_current and self._requests.has(_JOIN):
+            # The coordinator has ended the round, and the answer to JoinGroup with the new generation is under way.
+            return CommitOutcome.REBALANCING
         if name in _REMOVED:
             if is_current:
                 self._fence(name)

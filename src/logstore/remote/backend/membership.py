@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from logstore.client.backend.membership import GroupChange, GroupMembership, Topics
 from logstore.config.remote import ClusterConsumerConfig
-from logstore.errors import BrokerError, GroupFencedError
+from logstore.errors import BrokerError, GroupFencedError, LogstoreError
 from logstore.groups.membership.classic import ClassicMember, CommitOutcome, GroupIdentity
 from logstore.groups.membership.member import ACTIVE, MemberPhase
 from logstore.groups.membership.modern import ModernMember
@@ -28,6 +28,8 @@ from logstore.remote.client import Client
 
 #: How long `RemoteMembership.wait_for_end` waits at most, as Kafka's consumer does when it is closed.
 END_S = 30.0
+
+_REBALANCE_IN_PROGRESS = 27
 
 #: A commit with one of these codes was made by a member of the past.
 _FENCED = frozenset({"ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID", "FENCED_MEMBER_EPOCH"})
@@ -128,16 +130,21 @@ class RemoteMembership(GroupMembership):
 
     def _has_another_try(self, error: BrokerError, identity: GroupIdentity) -> bool:
         loop = self._loop
+        outcome = CommitOutcome.FENCED if codes.name_of(error.code) in _FENCED else CommitOutcome.REFUSED
         with held(loop.lock):
             if isinstance(loop.member, ModernMember):
                 loop.member.commit_refused(error.code, identity.generation, loop.now_ms())
             else:
                 outcome = loop.member.settle_commit(error.code, identity, loop.now_ms())
-                if outcome is CommitOutcome.REBALANCING:
-                    error.add_note("the group is being divided: poll, and commit what is still assigned")
         loop.go_on()
-        if codes.name_of(error.code) in _FENCED:
+        if outcome is CommitOutcome.FENCED:
             raise self._fenced(str(error)) from error
+        if outcome is CommitOutcome.REBALANCING:
+            told: LogstoreError = error
+            if error.code != _REBALANCE_IN_PROGRESS:
+                told = codes.error_of(_REBALANCE_IN_PROGRESS, f"commit of group {self._group!r}")
+            told.add_note("the group is being divided: poll, and commit what is still assigned")
+            raise told
         return error.name == "STALE_MEMBER_EPOCH"
 
     def _fenced(self, what: str) -> GroupFencedError:
