@@ -118,9 +118,9 @@ def planted(consumer, *errors):
     made = Slow(*errors)
     commit = consumer._commits._commit
 
-    def late(group, offsets, ack):
+    def late(group, offsets, ack, **given):
         made(offsets, ack)
-        commit(group, offsets, ack)
+        commit(group, offsets, ack, **given)
 
     consumer._commits._commit = late
     return made

@@ -168,10 +168,12 @@ def main(bootstrap: str, group: str, topic: str, settings: str, path: str) -> No
 
     commit = RemoteMembership.commit
 
-    def noted_commit(membership: RemoteMembership, offsets: Mapping[TopicPartition, Any]) -> None:
+    def noted_commit(
+        membership: RemoteMembership, offsets: Mapping[TopicPartition, Any], *, waits: bool = False
+    ) -> None:
         found = {name.partition: one.offset for name, one in offsets.items()}
         note("commits", found)
-        commit(membership, offsets)
+        commit(membership, offsets, waits=waits)
         note("committed", found)
 
     RemoteMembership.commit = noted_commit  # type: ignore[method-assign,assignment]  # automatic commits are seen as well

@@ -315,7 +315,8 @@ class Commits:
         news = self._processed()
         if news:
             try:
-                self._commit(self.group, news, None)
+                # It may be the last commit, as in `close`: the next owner reads again what a rebalance refuses.
+                self._commit(self.group, news, None, waits=True)
             except LogstoreError as error:
                 if self.member is None or not _is_of_the_group(error):
                     raise
@@ -325,12 +326,17 @@ class Commits:
             self._note(news)
 
     def _commit(
-        self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], ack: Ack | str | None
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        ack: Ack | str | None,
+        *,
+        waits: bool = False,
     ) -> None:
         if self.member is None:
             self._offsets.commit(group, offsets, ack=ack)
         else:
-            self.member.commit(offsets)
+            self.member.commit(offsets, waits=waits)
 
     def _renew(self) -> None:
         """Store the group's committed offsets of the assigned partitions again, so that they do not expire.

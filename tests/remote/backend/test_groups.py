@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from logstore.client.commits import Commits
+from logstore.client.consumer import open_consumer
 from logstore.client.group_subscription import GroupSubscription
 from logstore.errors import LogstoreError
-from logstore.protocol.generated.messages import ConsumerGroupHeartbeatRequest, HeartbeatRequest
+from logstore.protocol.generated.messages import ConsumerGroupHeartbeatRequest, HeartbeatRequest, JoinGroupRequest
 from logstore.records import TopicPartition
 from logstore.remote.backend.group_offsets import NO_MEMBER, RemoteOffsets
 from logstore.remote.backend.member_loop import MemberLoop
+from tests.groups.coordinator import CODE
+from tests.kit.waiting import wait_for
 from tests.remote.backend.group_cases import Brokers, GroupCases
 from tests.remote.fake_cluster import FakeCluster, FakePartition
+from tests.remote.fake_groups import FakeGroups
 
 #: Longer than a busy machine lets a thread wait.
 SESSION_MS = 2_000
+X = TopicPartition("x", 0)
 
 
 class FakeBrokers(Brokers):
@@ -53,6 +59,54 @@ class TestGroups(GroupCases):
     def brokers(self) -> Iterator[Brokers]:
         with FakeCluster(3, long_polls=True, session_ms=SESSION_MS, interval_ms=50) as cluster:
             yield FakeBrokers(cluster)
+
+
+def test_a_consumer_that_closes_while_the_group_is_divided_commits_what_it_has_processed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The coordinator has begun a generation, and the answer to JoinGroup comes after the refusal of a commit."""
+    with FakeCluster(1, long_polls=True, session_ms=60_000, interval_ms=50) as cluster:
+        brokers = FakeBrokers(cluster)
+        brokers.create("x", 2)
+        brokers.append(X, 5)
+        settings: dict[str, Any] = {
+            "auto.offset.reset": "earliest",
+            "heartbeat.interval.ms": 50,
+            "partition.assignment.strategy": "cooperative-sticky",
+        }
+        backends = brokers.backend(), brokers.backend()
+        first, second = (open_consumer(backend, "crew", settings, {}) for backend in backends)
+        first.subscribe("x")
+        got: list[int] = []
+        wait_for(lambda: got.extend(record.offset for record in first.poll(0.1)) or len(got) == 5)
+        assert X not in cluster.offsets["crew"]
+        member = first._group.membership._loop.member  # type: ignore[union-attr]
+        ask, is_held, may_come = cluster.groups.ask, threading.Event(), threading.Event()
+
+        def held(node: int, request: Any, topics: Any) -> Any:
+            answer = ask(node, request, topics)
+            if isinstance(request, JoinGroupRequest) and request.member_id == member.identity.member_id:
+                is_held.set()
+                assert may_come.wait(60)
+            return answer
+
+        monkeypatch.setattr(cluster.groups, "ask", held)
+        second.subscribe("x")
+        assert is_held.wait(20)
+        refused: list[int] = []
+
+        def refusal(request: Any) -> int:
+            refused.append(FakeGroups.refusal(cluster.groups, request))
+            may_come.set()
+            return refused[-1]
+
+        monkeypatch.setattr(cluster.groups, "refusal", refusal)
+        first.close()
+        assert refused[0] == CODE["ILLEGAL_GENERATION"]
+        assert refused[-1] == 0
+        assert cluster.offsets["crew"][X][0] == 5
+        for backend in backends:
+            backend.close()
 
 
 # --- planted bugs ------------------------------------------------------------------------------

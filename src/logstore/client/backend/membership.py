@@ -58,8 +58,11 @@ class GroupMembership(ABC):
         """Tell that the change is made: of partitions that were revoked, nothing is read any more."""
 
     @abstractmethod
-    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, waits: bool = False) -> None:
         """Store offsets as this member. The same commit may be repeated. Any thread.
+
+        With ``waits`` in the consumer's thread only: a rebalance under way is waited for, half a minute at most.
+        The partitions stay with the consumer meanwhile, or nothing is stored.
 
         Raises:
             GroupFencedError: the partitions may belong to other members; nothing is stored.

@@ -99,6 +99,11 @@ class ClassicMember(GroupMemberBase):
         return GroupIdentity(self._member_id, self._generation, self._settings.group_instance_id)
 
     @property
+    def is_dividing(self) -> bool:
+        """Whether the coordinator has this member in a round whose end it will tell."""
+        return self._requests.has(_JOIN) or self._phase is MemberPhase.SYNCING
+
+    @property
     def watched(self) -> frozenset[str]:
         """The topics whose partition counts matter: its own, and for a leader those of all members."""
         return self._topics.union(self._leading.topics if self._leading else ())

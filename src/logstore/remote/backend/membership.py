@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from logstore.client.backend.membership import GroupChange, GroupMembership, Topics
 from logstore.config.remote import ClusterConsumerConfig
@@ -26,7 +26,8 @@ from logstore.remote.backend.group_offsets import RemoteOffsets
 from logstore.remote.backend.member_loop import Member, MemberLoop
 from logstore.remote.client import Client
 
-#: How long `RemoteMembership.wait_for_end` waits at most, as Kafka's consumer does when it is closed.
+#: How long the last commit waits for a rebalance, and `RemoteMembership.wait_for_end`; as Kafka's consumer does
+#: when it is closed.
 END_S = 30.0
 
 _REBALANCE_IN_PROGRESS = 27
@@ -113,8 +114,9 @@ class RemoteMembership(GroupMembership):
                 )
             return member.identity if member.identity.generation >= 0 else None
 
-    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, waits: bool = False) -> None:
         attempts = self._client.cluster.attempts(f"commit of group {self._group!r}")
+        until_s = time.monotonic() + END_S if waits else 0.0
         while True:
             identity = self._identity()
             if identity is None:
@@ -123,20 +125,33 @@ class RemoteMembership(GroupMembership):
                 self._offsets.commit_as(identity, self._group, offsets)
                 return
             except BrokerError as error:
-                if not self._has_another_try(error, identity):
+                waits = time.monotonic() < until_s
+                if not self._has_another_try(error, identity, offsets if waits else None):
                     raise
-                # The broker has moved the member to an epoch that its next heartbeat tells.
+                # The broker has moved the member to an epoch that its next heartbeat tells, or divides the group.
                 attempts.pause(error)
 
-    def _has_another_try(self, error: BrokerError, identity: GroupIdentity) -> bool:
+    def _has_another_try(
+        self, error: BrokerError, identity: GroupIdentity, waiting: Collection[TopicPartition] | None
+    ) -> bool:
+        """``waiting``: the partitions, if the end of a rebalance is waited for while they are held."""
         loop = self._loop
+        is_divided = False
         outcome = CommitOutcome.FENCED if codes.name_of(error.code) in _FENCED else CommitOutcome.REFUSED
         with held(loop.lock):
             if isinstance(loop.member, ModernMember):
                 loop.member.commit_refused(error.code, identity.generation, loop.now_ms())
             else:
+                is_newer = loop.member.identity.generation > identity.generation
                 outcome = loop.member.settle_commit(error.code, identity, loop.now_ms())
+                is_divided = is_newer and error.name == "ILLEGAL_GENERATION"
+                if outcome is CommitOutcome.REBALANCING:
+                    is_divided = is_newer or loop.member.is_dividing
+                if waiting is None or not loop.member.held.issuperset(waiting):
+                    is_divided = False
         loop.go_on()
+        if is_divided:
+            return True
         if outcome is CommitOutcome.FENCED:
             raise self._fenced(str(error)) from error
         if outcome is CommitOutcome.REBALANCING:
