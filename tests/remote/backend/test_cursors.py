@@ -27,9 +27,8 @@ def arrived(begin: int, end: int) -> Arrived:
 @pytest.fixture
 def cursor() -> RemoteCursor:
     """A cursor whose consumer has taken 10 records."""
-    made = RemoteCursor(
-        TopicPartition("flights", 0), "", cast("Any", None), SYSTEM_CLOCK, threading.Lock(), lambda: None
-    )
+    client = cast("Any", SimpleNamespace(config=ConsumerConfig()))
+    made = RemoteCursor(TopicPartition("flights", 0), "", client, SYSTEM_CLOCK, threading.Lock(), lambda: None)
     made.begin_locked(0)
     made.add_locked(arrived(0, 10))
     assert taken(made, 0) == (10, list(range(10)))
@@ -163,7 +162,7 @@ def test_nothing_behind_a_cut_counts_as_processed(cursor: RemoteCursor) -> None:
     cursor.add_locked(arrived(6, 8))
     offsets: list[int] = []
     while len(offsets) < 2:
-        run = rules.run_of(partition, 1 << 20)
+        run = rules.run_of(partition, 1 << 20, [partition])
         assert run is not None
         offsets += [record.offset for record in run.allow(10)]
     assert offsets == [6, 7]
