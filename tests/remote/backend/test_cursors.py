@@ -139,6 +139,15 @@ def test_a_seek_reaches_the_fetcher_at_once(cursor: RemoteCursor, offset: int, e
     assert (cursor.seeks > before) == ((offset, epoch) != (10, 3))
 
 
+def test_an_error_of_a_fetch_is_not_told_after_a_seek_to_the_same_place(cursor: RemoteCursor) -> None:
+    """As an offset out of range, once the reset has found that very offset: it would be reset once more."""
+    cursor.error = LogstoreError("planted")
+    cursor._sought(10, 3)
+    assert not cursor.has_something_locked(10)
+    cursor.add_locked(arrived(10, 12))
+    assert taken(cursor, 10) == (12, [10, 11])
+
+
 def test_a_position_after_a_cut_is_not_taken_for_the_one_that_was_sought(cursor: RemoteCursor) -> None:
     cursor._sought(15, 2)
     cursor.add_locked(arrived(15, 20))

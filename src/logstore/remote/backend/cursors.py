@@ -211,6 +211,7 @@ class RemoteCursor(RemotePartition):
     def _sought(self, offset: int, epoch: int) -> None:
         with held(self._lock):
             self._cut = -1
+            self.error = None
             self._given = offset, epoch
             # At once: what is found out about the former position is not about this one.
             was_wanted = self.is_wanted
