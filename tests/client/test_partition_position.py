@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -172,6 +173,29 @@ def test_a_partition_that_was_reset_has_its_turn_although_the_fetch_at_its_old_p
             if partition.offset >= 0:
                 poll_and_interrupt_the_reset(reader, monkeypatch)
         assert [record.offset for record in reader.poll(10)] == [0, 1, 2, 3, 4]
+
+
+def test_a_reset_does_not_go_by_the_committed_offset_that_an_earlier_round_finds(
+    cluster: FakeCluster, consumer: Callable[..., Consumer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look_up, may_end = PositionRules._look_up, threading.Event()
+
+    def slow(rules: PositionRules, *args: Any) -> None:
+        look_up(rules, *args)
+        assert may_end.wait(60)
+
+    monkeypatch.setattr(PositionRules, "_look_up", slow)
+    cluster.offsets["crew"][NAMES[0]] = (3, "", -1)
+    with consumer(group_id="crew", auto_offset_reset="earliest") as reader:
+        reader.assign(NAMES[:2])
+        reader.seek(NAMES[1], 0)  # there is something to read meanwhile
+        assert len(reader.poll(10)) == 5
+        reader.seek(NAMES[0], 1000)
+        partition = reader._subscription.partitions[NAMES[0]]
+        wait_for(lambda: reader.poll(0.05) or partition.reset_from == 1000)
+        may_end.set()
+        assert [record.offset for record in reader.poll(10)] == [0, 1, 2, 3, 4]
+        assert partition.stored == -1
 
 
 def test_partitions_that_were_paused_before_they_had_a_position_are_asked_for_together(

@@ -119,6 +119,7 @@ class _Questions:
         self, partitions: list[PartitionPosition], pause_s: float, failures: int, *, can_read: bool
     ) -> None:
         self.partitions = partitions
+        self.resets = {one: one.reset_from for one in partitions}  #: what is asked of each
         self.pause_s = pause_s
         self.asked = OneRound(PATIENCE_S * 2.0 ** min(failures, 10), counts_at_once=failures > 0 or can_read)
         self.is_again = failures > 0
@@ -314,7 +315,8 @@ class PositionRules:
         self._rounds = [each for each in self._rounds if each not in over]
         lasting: Exception | None = None
         for each in over:
-            self._begin(each.found)
+            # A partition may have been sought and reset meanwhile: the committed offset is no answer to that.
+            self._begin({one: at for one, at in each.found.items() if one.reset_from == each.resets[one]})
             for one in each.partitions:
                 one.failures = 0 if one in each.found else one.failures + 1
             errors = [*each.asked.left.values(), *([] if each.error is None else [each.error])]
