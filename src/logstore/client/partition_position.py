@@ -230,6 +230,7 @@ class PositionRules:
         if not self._backend.is_remote:
             self.find(partitions)
             return
+        self._backend.topics_known()  # raises in a forked child, where no thread ends the rounds
         given = list(partitions)
         self._take_answers()
         if not _unknown(given):

@@ -15,6 +15,7 @@ import pytest
 
 from logstore.batch._encode import encode
 from logstore.client.consumer import Consumer
+from logstore.client.partition_position import PositionRules
 from logstore.config.client import ConsumerConfig
 from logstore.errors import (
     BrokerError,
@@ -466,6 +467,32 @@ def test_a_forked_child_is_refused(cluster):
                 os._exit(7)
             finally:
                 os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+def test_a_forked_child_is_refused_while_beginnings_are_asked_for(cluster, monkeypatch):
+    """The thread that asks is the parent's: nothing would end the wait for it."""
+    may_end = threading.Event()
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(PositionRules, "_look_up", lambda *_: may_end.wait(60))
+    with Reader(cluster, default_api_timeout_ms=1_000) as reader:
+        reader.consumer.assign([FLIGHTS])
+        with monkeypatch.context() as patched:
+            patched.setattr(PositionRules, "_wait", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                reader.consumer.poll()
+        child = os.fork()
+        if not child:
+            try:
+                reader.consumer.poll()
+            except ForkedError:
+                os._exit(7)
+            finally:
+                os._exit(1)
+        may_end.set()
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
