@@ -30,6 +30,7 @@ NOUNS = {
     "columns/_values.pyx": "decoders",
     "config/schema.py": "settings",
     "errors.py": "errors",
+    "groups/membership/classic.py": "member",
     "io/_files.pyx": "file operations",
     "log/_partition_log.pyx": "partition log",
     "log/append/append.py": "append",
