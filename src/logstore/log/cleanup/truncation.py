@@ -344,7 +344,7 @@ def _delete(state: State, offset: int, *, again: bool) -> int:
                     unused = _detach_locked(state, offset, doomed)
             if doomed and state.transactions.sums is not None:
                 # An aborted index may have been made since; from now on none of these is.
-                with suppress(OUT_OF_RESOURCES):
+                with suppress(*OUT_OF_RESOURCES):
                     names.update(state.directory.names())
             if unused is not None:
                 unused.close()
