@@ -644,6 +644,8 @@ class Consumer:
     def close(self) -> None:
         """Commit what was handed out, if auto commit is on, and close. May be called again.
 
+        In a group that is dividing its partitions, this commit waits for that, half a minute at most.
+
         Raises:
             the errors of `commit`; the consumer is closed all the same.
         """
