@@ -140,8 +140,9 @@ class Served:
         host, port = connection.local[:2]
         return host, port
 
+    @property
     def makes_topics(self) -> bool:
-        """Return whether a topic is made when a client asks for it; as with Kafka, unless a setting says no."""
+        """Whether a topic is made when a client asks for it; as with Kafka, unless a setting says no."""
         return bool(self.settings()["auto.create.topics.enable"])
 
     def settings(self) -> dict[str, bool | int]:

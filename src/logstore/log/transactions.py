@@ -501,11 +501,6 @@ class Transactions(ProducersOfLog):
         except RecordError:
             return {}
 
-    @property
-    def is_noted(self) -> bool:
-        """Return whether the note is up to date; until `sync` has written it, no recovery point may rise."""
-        return not self._note_behind
-
     def sync_sealed(self) -> None:
         """Sync the aborted indexes of sealed segments. Called with or without the log's lock."""
         for file in tuple(self._sealed_indexes):

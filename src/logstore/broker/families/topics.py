@@ -71,7 +71,7 @@ def metadata(served: Served, request: Request, connection: ClientConnection) -> 
         if asked.include_topic_authorized_operations:
             allowed = rights.bits_of(ResourceType.TOPIC, (each.name for each in found if each.name is not None))
     else:
-        may_make = asked.allow_auto_topic_creation and served.makes_topics()
+        may_make = asked.allow_auto_topic_creation and served.makes_topics
         # One that is named many times is described once: few bytes would ask for many.
         once = {(each.name, each.topic_id): each for each in wanted}.values()
         named = [(served.name_of(each.topic_id) if each.topic_id else each.name, each.topic_id) for each in once]
