@@ -45,7 +45,7 @@ def test_a_user_meets_few_names(tmp_path: Path) -> None:
 #: Classes with more public methods: one for each, and why.
 WITH_MANY_METHODS = {
     "logstore.log.state.State": "as many of its own as of its base, `PartitionLog`",
-    "logstore.log.transactions.Transactions": "one for each event of a log: batch, marker, roll, truncation, swap, sync",
+    "logstore.log.transactions.Transactions": "one for each event of a log: batch, marker, roll, cut, swap, sync",
     "logstore.testing._faults.FaultyFiles": "as many for the faults of a test as of its base, `Files`",
     "logstore.testing._simdisk.SimFiles": "one method for each operation of a disk's table, and those of a test",
     "logstore.testing.simdisk.SimDisk": "as its base `SimFiles`",
