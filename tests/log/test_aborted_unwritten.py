@@ -278,3 +278,52 @@ def test_a_copy_lists_what_was_in_memory_alone(tasks):
         target.create()
         log.maintenance.copy(taken, target)
         assert log.maintenance.verify(taken, target) > 0
+
+
+def test_readers_elsewhere_go_on_once_the_unlisted_abort_is_deleted(tasks):
+    disk = SimDisk(1)
+    log = unlisted_below_sealed(disk, tasks)
+    log.append([b"7"])
+    assert shown_elsewhere(disk) == [b"0", b"3"]
+    log.delete_before(7)
+    assert shown_elsewhere(disk) == [b"7"]
+    disk.heal()
+    log.close()
+
+
+def test_an_abort_that_cannot_be_listed_prevents_no_truncation_while_a_roll_is_unfinished(tasks):
+    disk = SimDisk(1)
+    with opened(disk, segment_bytes=1000) as log:
+        log.append([b"x" * 600])
+        tasks.run()  # prepares the next segment
+        abort(log, 0)
+        refuse_lists(disk)
+        log.maintenance.roll()
+        end = log.append([b"cut"]).first_offset
+        log.replica.truncate_to(end)
+        assert log.log_end_offset == end
+        disk.heal()
+        log.append([b"last"])
+        tasks.run()
+        log.flush()
+        assert log.metrics().recovery_point == end + 1
+    with opened(disk) as log:
+        assert committed(log) == [b"x" * 600, b"last"]
+
+
+def test_a_compaction_has_its_recovery_point_above_what_a_full_disk_has_left_unlisted(tasks):
+    disk = SimDisk(1)
+    with opened(disk, cleanup_policy="compact", min_cleanable_dirty_ratio=0.0) as log:
+        log.append([(b"k", b"0"), (b"k", b"1")])
+        log.maintenance.roll()
+        tasks.run()
+        log.append([(b"k", b"aborted")], producer=ProducerStamp(5, 0, 0, True))
+        log.replica.append_control(Marker.ABORT, producer_id=5, producer_epoch=0)
+        refuse_lists(disk)
+        log.flush()
+        end = log.log_end_offset
+        assert log.metrics().recovery_point < end
+        disk.heal()
+        state_of(log).save_aborted()
+        log.maintenance.compact()
+        assert log.metrics().recovery_point == end

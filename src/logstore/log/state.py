@@ -414,8 +414,8 @@ class State(PartitionLog):
             if not self._lists_late:
                 _logger.warning("aborted transactions are listed later: log=%s error=%s", self.path, error)
             self._lists_late = True
-            self.transactions.falls_behind()
             with held(self.lock):
+                self.transactions.falls_behind()
                 self.ask_follow_up(rolls=True)
         else:
             self._lists_late = False
@@ -470,7 +470,8 @@ class State(PartitionLog):
             self.unsynced.clear()
             self.end.advance(offset)
             self.marks.raise_synced(offset)
-            self.durability.write_synced_locked(segment_base_offset=offset, position=0)
+            # Explicitly: a list that falls behind in this moment must not leave the point below the gap.
+            self.durability.write_synced_locked(recovery_point=offset, segment_base_offset=offset, position=0)
             self.transactions.rolled(offset, self.segments.generation)
             self.rolls.discard_locked()
         self.counters.rolls += 1

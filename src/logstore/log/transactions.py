@@ -442,7 +442,12 @@ class Transactions(ProducersOfLog):
         active = self._index_file
         self.sync_sealed()
         if active is not None and not (active.closed and not active.sync_failed):
-            active.sync()
+            try:
+                active.sync()
+            except StorageError:
+                if not active.closed or active.sync_failed:
+                    raise
+                # Replaced meanwhile, durably, by `save`.
         changed = self._name_changes
         if changed > self._synced_name_changes:
             self._directory.sync()

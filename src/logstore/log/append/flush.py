@@ -153,7 +153,8 @@ class Flusher:
 
     def _warn_of_unlisted(self, error: DiskFullError) -> None:
         # The records are synced all the same, but no recovery point rises over them.
-        self._state.transactions.falls_behind()
+        with held(self._state.lock):
+            self._state.transactions.falls_behind()
         _logger.warning("aborted transactions not listed: log=%s error=%s", self._state.path, error)
 
     def _sync(self, found: _Round) -> None:

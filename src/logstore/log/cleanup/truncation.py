@@ -402,6 +402,7 @@ def _detach_locked(state: State, offset: int, doomed: list[Segment]) -> File | N
     state.holds.lose(doomed)
     state.unsynced.remove(doomed)
     unused = state.transactions.dropped([segment.base_offset for segment in doomed])
+    state.tell_listed_locked()  # what could not be listed may be gone
     state.counters.deleted_segments += len(doomed)
     state.note_epoch(-1)
     state.epochs.deleted_below(offset)

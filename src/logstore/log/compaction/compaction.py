@@ -170,6 +170,11 @@ class _Run:
             state.check_whole_locked()
             if self._generation != state.segments.generation:
                 raise Superseded
+        if not state.transactions.is_on_disk:
+            # Else the point would stay below what is compacted, since a flush had no space for the list.
+            state.save_aborted()
+            with state.storing():
+                state.transactions.sync_files()
         with state.storing():
             state.durability.promise()
         with held(state.lock):

@@ -446,9 +446,15 @@ class Rolls:
 
     def _save_note_locked(self) -> None:
         """Write what the aborted indexes and their note lack: only with aborted transactions."""
-        if self._state.transactions.must_save:
-            with self._state.storing_locked(is_append=False):
-                self._state.transactions.sync()
+        transactions = self._state.transactions
+        if transactions.must_save:
+            try:
+                with self._state.storing_locked(is_append=False):
+                    transactions.sync()
+            except DiskFullError as error:
+                # A truncation goes on: it may be what frees the space. The recovery point stays until it is listed.
+                transactions.falls_behind()
+                _logger.warning("aborted transactions not listed: log=%s error=%s", self._state.path, error)
 
     def _save_snapshots(self, roll: _Roll) -> None:
         # A compaction since then has written a newer state of its own generation.
