@@ -526,6 +526,20 @@ def test_a_commit_that_overtakes_the_answer_to_join_group_costs_no_membership() 
     assert not one.seen(PartitionsLost)
 
 
+def test_a_commit_between_two_tries_of_join_group_costs_no_membership() -> None:
+    """The answer to JoinGroup was lost with its connection; the coordinator has begun generation 2."""
+    one = Drive().stable()
+    one.member.rejoin("a test")
+    one.run()
+    held = one.member.held
+    one.member.failed(one.last(JoinGroupRequest).number, one.now)
+    assert one.member.is_dividing
+    code = CODE["ILLEGAL_GENERATION"]
+    assert one.member.settle_commit(code, one.member.identity, one.now) is CommitOutcome.REBALANCING
+    assert (one.member.phase, one.member.held) == (MemberPhase.JOINING, held)
+    assert not one.seen(PartitionsLost)
+
+
 def test_older_versions_name_one_group_and_one_member() -> None:
     assert in_version(FindCoordinatorRequest(coordinator_keys=["g"]), 4).coordinator_keys == ["g"]
     message = LeaveGroupRequest(group_id="g", members=[LeaveGroupRequest.MemberIdentity(member_id="m-1")])

@@ -100,8 +100,8 @@ class ClassicMember(GroupMemberBase):
 
     @property
     def is_dividing(self) -> bool:
-        """Whether the coordinator has this member in a round whose end it will tell."""
-        return self._requests.has(_JOIN) or self._phase is MemberPhase.SYNCING
+        """Whether the member is in a round whose end the coordinator tells, and has nothing to settle first."""
+        return self._phase in (MemberPhase.JOINING, MemberPhase.SYNCING) and self._holdings.is_settled
 
     @property
     def watched(self) -> frozenset[str]:
@@ -167,8 +167,8 @@ class ClassicMember(GroupMemberBase):
             if is_current:
                 self.rejoin("a commit has found a rebalance")
             return CommitOutcome.REBALANCING
-        if name == "ILLEGAL_GENERATION" and is_current and self._requests.has(_JOIN):
-            # The coordinator has ended the round, and the answer to JoinGroup with the new generation is under way.
+        if name == "ILLEGAL_GENERATION" and is_current and self.is_dividing and self._phase is MemberPhase.JOINING:
+            # The coordinator has ended the round: the answer to JoinGroup tells the new generation, or a removal.
             return CommitOutcome.REBALANCING
         if name in _REMOVED:
             if is_current:

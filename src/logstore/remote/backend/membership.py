@@ -102,23 +102,22 @@ class RemoteMembership(GroupMembership):
 
     # -- commits
 
-    def _identity(self) -> GroupIdentity | None:
-        """Return what a commit says of the member; None while it is none."""
+    def _identity(self) -> tuple[GroupIdentity | None, bool]:
+        """Return what a commit says of the member, None while it is none; whether the group is being divided."""
         with held(self._loop.lock):
             member = self._loop.member
             if member.phase not in ACTIVE and member.phase is not MemberPhase.LEAVING:
-                return None
+                return None, False
             if isinstance(member, ModernMember):
-                return (
-                    GroupIdentity(member.member_id, member.epoch, self._instance_id) if member.epoch > 0 else None
-                )
-            return member.identity if member.identity.generation >= 0 else None
+                epoch = member.epoch
+                return GroupIdentity(member.member_id, epoch, self._instance_id) if epoch > 0 else None, False
+            return (member.identity if member.identity.generation >= 0 else None), member.is_dividing
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, waits: bool = False) -> None:
         attempts = self._client.cluster.attempts(f"commit of group {self._group!r}")
         until_s = time.monotonic() + END_S if waits else 0.0
         while True:
-            identity = self._identity()
+            identity, was_dividing = self._identity()
             if identity is None:
                 raise self._fenced(f"commit of group {self._group!r}: this consumer is no member of it now")
             try:
@@ -126,15 +125,20 @@ class RemoteMembership(GroupMembership):
                 return
             except BrokerError as error:
                 waits = time.monotonic() < until_s
-                if not self._has_another_try(error, identity, offsets if waits else None):
-                    raise
                 # The broker has moved the member to an epoch that its next heartbeat tells, or divides the group.
-                attempts.pause(error)
+                attempts.pause(self._reason_to_wait(error, identity, was_dividing, offsets if waits else None))
 
-    def _has_another_try(
-        self, error: BrokerError, identity: GroupIdentity, waiting: Collection[TopicPartition] | None
-    ) -> bool:
-        """``waiting``: the partitions, if the end of a rebalance is waited for while they are held."""
+    def _reason_to_wait(
+        self,
+        error: BrokerError,
+        identity: GroupIdentity,
+        was_dividing: bool,
+        waiting: Collection[TopicPartition] | None,
+    ) -> LogstoreError:
+        """Return why a refused commit is sent again, as the error to be raised if there is no time; raise others.
+
+        ``waiting``: the partitions, if the end of a rebalance is waited for while they are held.
+        """
         loop = self._loop
         is_divided = False
         outcome = CommitOutcome.FENCED if codes.name_of(error.code) in _FENCED else CommitOutcome.REFUSED
@@ -143,24 +147,27 @@ class RemoteMembership(GroupMembership):
                 loop.member.commit_refused(error.code, identity.generation, loop.now_ms())
             else:
                 is_newer = loop.member.identity.generation > identity.generation
+                is_dividing = was_dividing or loop.member.is_dividing
                 outcome = loop.member.settle_commit(error.code, identity, loop.now_ms())
                 is_divided = is_newer and error.name == "ILLEGAL_GENERATION"
                 if outcome is CommitOutcome.REBALANCING:
-                    is_divided = is_newer or loop.member.is_dividing
+                    is_divided = is_newer or is_dividing
                 if waiting is None or not loop.member.held.issuperset(waiting):
                     is_divided = False
         loop.go_on()
-        if is_divided:
-            return True
-        if outcome is CommitOutcome.FENCED:
-            raise self._fenced(str(error)) from error
-        if outcome is CommitOutcome.REBALANCING:
+        if outcome is CommitOutcome.REBALANCING or is_divided:
             told: LogstoreError = error
             if error.code != _REBALANCE_IN_PROGRESS:
                 told = codes.error_of(_REBALANCE_IN_PROGRESS, f"commit of group {self._group!r}")
             told.add_note("the group is being divided: poll, and commit what is still assigned")
+            if is_divided:
+                return told
             raise told
-        return error.name == "STALE_MEMBER_EPOCH"
+        if outcome is CommitOutcome.FENCED:
+            raise self._fenced(str(error)) from error
+        if error.name == "STALE_MEMBER_EPOCH":
+            return error
+        raise error
 
     def _fenced(self, what: str) -> GroupFencedError:
         return GroupFencedError(
