@@ -402,14 +402,11 @@ def logs_below(
     Those of topics in ``besides`` are left out, and not looked into. ``names`` are those in the root, if they
     are known.
     """
-    named = (_partition_of(name) for name in (root.names() if names is None else names))
-    return sorted(
+    return [
         each
-        for each in named
-        if each is not None
-        and each.topic not in besides
-        and has_log(Directory(root.join(str(each)), root.files).names_if_there() or [])
-    )
+        for each in partitions_named(root.names() if names is None else names)
+        if each.topic not in besides and has_log(Directory(root.join(str(each)), root.files).names_if_there() or [])
+    ]
 
 
 def _is_directory(root: Directory, name: str) -> bool:
