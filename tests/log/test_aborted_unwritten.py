@@ -327,3 +327,17 @@ def test_a_compaction_has_its_recovery_point_above_what_a_full_disk_has_left_unl
         state_of(log).save_aborted()
         log.maintenance.compact()
         assert log.metrics().recovery_point == end
+
+
+def test_the_sync_of_a_close_goes_on_without_space_for_the_list(tasks):
+    """Under the log's lock: another thread has appended since the flush of the close."""
+    disk = SimDisk(1)
+    with opened(disk) as log:
+        log.append([b"first"])
+        abort(log, 0)
+        refuse_lists(disk)
+        with state_of(log).lock:
+            log._flusher.sync_locked()
+        assert log.synced_end == log.log_end_offset
+        assert log.metrics().recovery_point == 0
+        disk.heal()

@@ -420,6 +420,11 @@ class State(PartitionLog):
         else:
             self._lists_late = False
 
+    def leave_unlisted_locked(self, error: DiskFullError) -> None:
+        """Go on without space for the list: records are synced, but no recovery point rises over them."""
+        self.transactions.falls_behind()
+        _logger.warning("aborted transactions not listed: log=%s error=%s", self.path, error)
+
     def tell_listed_locked(self) -> bool:
         """Show readers in other processes what waited for such files; return whether the log is open."""
         if self.closed or self.failed is not None:

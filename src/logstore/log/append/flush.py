@@ -68,7 +68,7 @@ class Flusher:
             try:
                 state.transactions.sync()
             except DiskFullError as error:
-                self._warn_of_unlisted(error)
+                state.leave_unlisted_locked(error)
             self._sync(found)
         except TooManyFilesError:
             raise
@@ -149,13 +149,8 @@ class Flusher:
                 shielded(state.save_aborted)
             state.transactions.sync_files()
         except DiskFullError as error:
-            self._warn_of_unlisted(error)
-
-    def _warn_of_unlisted(self, error: DiskFullError) -> None:
-        # The records are synced all the same, but no recovery point rises over them.
-        with held(self._state.lock):
-            self._state.transactions.falls_behind()
-        _logger.warning("aborted transactions not listed: log=%s error=%s", self._state.path, error)
+            with held(state.lock):
+                state.leave_unlisted_locked(error)
 
     def _sync(self, found: _Round) -> None:
         state = self._state

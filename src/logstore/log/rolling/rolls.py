@@ -77,6 +77,8 @@ class RollingLog(Protocol):
 
     def list_aborted(self) -> None: ...
 
+    def leave_unlisted_locked(self, error: DiskFullError) -> None: ...
+
 
 class _Roll:
     """One roll: the segment that it has sealed, and the new one with the snapshot for its base offset."""
@@ -452,9 +454,8 @@ class Rolls:
                 with self._state.storing_locked(is_append=False):
                     transactions.sync()
             except DiskFullError as error:
-                # A truncation goes on: it may be what frees the space. The recovery point stays until it is listed.
-                transactions.falls_behind()
-                _logger.warning("aborted transactions not listed: log=%s error=%s", self._state.path, error)
+                # A truncation goes on: it may be what frees the space.
+                self._state.leave_unlisted_locked(error)
 
     def _save_snapshots(self, roll: _Roll) -> None:
         # A compaction since then has written a newer state of its own generation.
