@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,8 +91,8 @@ def test_what_needs_the_list_writes_it(tmp_path, tasks, act):
         assert values(again) == [b"first", b"last", b"cut"][: 2 if act == "truncate" else 3]
 
 
-def cut_while_it_is_written(directory: Path, monkeypatch: pytest.MonkeyPatch) -> list[bytes | None]:
-    """Truncate a marker off while its index is being written; return what is committed in the end."""
+def held_write() -> tuple[threading.Event, threading.Event, Callable[..., Any]]:
+    """Return what is set once the list is being written, what lets that go on, and a `aborted_files.write` for it."""
     began, goes_on = threading.Event(), threading.Event()
     honest = aborted_files.write
 
@@ -99,6 +101,12 @@ def cut_while_it_is_written(directory: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert goes_on.wait(30)
         return honest(where, wanted)
 
+    return began, goes_on, slow
+
+
+def cut_while_it_is_written(directory: Path, monkeypatch: pytest.MonkeyPatch) -> list[bytes | None]:
+    """Truncate a marker off while its index is being written; return what is committed in the end."""
+    began, goes_on, slow = held_write()
     with Log.open(directory / "t-0", retention_ms=-1) as log:
         log.append([b"first"])
         log.append([b"undecided"], producer=ProducerStamp(5, 0, 0, True))
@@ -136,14 +144,7 @@ def test_planted_a_truncation_that_does_not_wait_for_the_list_is_found(tmp_path,
 
 @pytest.mark.usefixtures("threads")
 def test_entries_that_come_while_the_list_is_written_are_in_it(tmp_path, monkeypatch):
-    began, goes_on = threading.Event(), threading.Event()
-    honest = aborted_files.write
-
-    def slow(where, wanted):
-        began.set()
-        assert goes_on.wait(30)
-        return honest(where, wanted)
-
+    began, goes_on, slow = held_write()
     with Log.open(tmp_path / "r" / "t-0", retention_ms=-1) as log:
         monkeypatch.setattr(aborted_files, "write", slow)
         abort(log, 0)

@@ -455,18 +455,24 @@ def test_a_closed_back_end_ends_its_consumers(cluster):
         assert len(found) == 1
 
 
+def forked_reader(reader: Reader) -> int:
+    """Return a forked child that polls; it ends with 7 if that is refused."""
+    child = os.fork()
+    if not child:
+        try:
+            reader.consumer.poll()
+        except ForkedError:
+            os._exit(7)
+        finally:
+            os._exit(1)
+    return child
+
+
 def test_a_forked_child_is_refused(cluster):
     with Reader(cluster) as reader:
         reader.consumer.assign([FLIGHTS])
         assert reader.consumer.poll() == []
-        child = os.fork()
-        if not child:
-            try:
-                reader.consumer.poll()
-            except ForkedError:
-                os._exit(7)
-            finally:
-                os._exit(1)
+        child = forked_reader(reader)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
@@ -484,14 +490,7 @@ def test_a_forked_child_is_refused_while_beginnings_are_asked_for(cluster, monke
             patched.setattr(PositionRules, "_wait", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 reader.consumer.poll()
-        child = os.fork()
-        if not child:
-            try:
-                reader.consumer.poll()
-            except ForkedError:
-                os._exit(7)
-            finally:
-                os._exit(1)
+        child = forked_reader(reader)
         may_end.set()
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
