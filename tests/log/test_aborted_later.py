@@ -92,7 +92,7 @@ def test_what_needs_the_list_writes_it(tmp_path, tasks, act):
 
 
 def held_write() -> tuple[threading.Event, threading.Event, Callable[..., Any]]:
-    """Return what is set once the list is being written, what lets that go on, and a `aborted_files.write` for it."""
+    """Return what is set once the list is being written, what lets that go on, and the write that does so."""
     began, goes_on = threading.Event(), threading.Event()
     honest = aborted_files.write
 
